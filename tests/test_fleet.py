@@ -90,7 +90,9 @@ def test_a_fleet_without_a_shared_prior_agrees_with_metric_trackers():
 def test_the_division_into_calls_does_not_matter(cuts, is_small):
     """Same bits of all states and priors, also if the memory has room for a few states only."""
     assert len(AT_ONCE["priors"]) == 4
-    assert len({prior[2] for prior in AT_ONCE["priors"]}) > 1, "no key has told whether a prior helps"
+    assert len({prior[2] for prior in AT_ONCE["priors"]}) > 1, (
+        "no key showed whether a prior helps: all priors have the same weight"
+    )
     with Fleet(memory=20_000 if is_small else "1 GB") as fleet:
         for first, last in zip([0, *sorted(cuts)], [*sorted(cuts), None], strict=True):
             fleet.learn(*STREAM.part(first, last))
@@ -245,6 +247,7 @@ class Site(enum.StrEnum):
         (["1", 1, "1"], ["1", 1]),
         ((np.int8(3), 3, np.str_("b")), [3, "b"]),
         (np.array([3, 1, 3]), [3, 1]),
+        (np.ma.masked_array([3, 1, 3], mask=False), [3, 1]),
         (np.array([2**63 - 1, 0, 1], dtype=np.uint64), [2**63 - 1, 0, 1]),
         (np.array(["é", "", "é"]), ["é", ""]),
         (np.array(["a", 1, "a"], dtype=object), ["a", 1]),
@@ -302,6 +305,33 @@ def test_names_of_features_are_checked():
             refused()
 
 
+def test_learn_table_takes_the_names_of_the_left_columns():
+    table = pl.DataFrame({"user": ["u"] * 5, "same": STREAM.y[:5]}).with_columns(
+        pl.Series(f"{side}{name}", STREAM.pairs[:5, at, feature])
+        for at, side in enumerate(("", "other "))
+        for feature, name in enumerate("abcd")
+    )
+
+    def sides(names):
+        return {"key": "user", "left": list(names), "right": [f"other {name}" for name in names], "same": "same"}
+
+    fleet = Fleet().learn_table(table, **sides("abcd"))
+    assert fleet.settings.feature_names == tuple("abcd")
+    assert fleet.embed("u", table[list("abcd")]).shape == (5, 4)
+    before = learned(fleet)
+    for refused in (
+        lambda: fleet.learn_table(table, **sides("bacd")),
+        lambda: fleet.learn("u", (table[list("bacd")], table[list("bacd")]), STREAM.y[:5]),
+        lambda: fleet.embed("u", table[list("bacd")]),
+    ):
+        with pytest.raises(ValueError, match="another order: 'b' where 'a' is expected"):
+            refused()
+    assert learned(fleet) == before
+    fleet.learn("u", STREAM.pairs[:5], STREAM.y[:5])  # arrays have no names
+    vectors = {"key": "user", "left": "v", "right": "v", "same": "same"}
+    fleet.learn_table(pl.DataFrame({"user": ["u"], "v": [[1.0, 2, 3, 4]], "same": [1]}), **vectors)
+
+
 def test_answers_as_bytes_are_the_same_answers():
     rows = KeyedRows(["é", -5, ""], np.array([0, 1, 2, 0]))
     answers = KeyedAnswers(rows, np.random.default_rng(0).normal(size=(4, 3)), np.array([1.0, -1, -1, 1]))
@@ -337,6 +367,13 @@ def _with(value, where):
         (np.array([1.0, np.nan, 2.0]), PAIRS, Y, "keys holds 1.0 at row 0; accepted: texts"),
         (["a", True, "b"], PAIRS, Y, "keys holds True at row 1; accepted: texts"),
         (["a", b"b", "b"], PAIRS, Y, "keys holds b'b' at row 1; accepted: texts"),
+        (np.ma.masked_array([1, 2, 3], mask=[0, 1, 0]), PAIRS, Y, "keys holds None at row 1; accepted: texts"),
+        (np.ma.masked_array(["a", "b", "c"], mask=[0, 0, 1]), PAIRS, Y, "keys holds None at row 2; accepted: texts"),
+        (np.array(["2026-01-01"] * 3, "M8[ns]"), PAIRS, Y, r"keys holds .*2026-01-01.* at row 0; accepted: texts"),
+        (np.array(["2026-01-01"] * 3, "M8[D]"), PAIRS, Y, r"keys holds .*2026-01-01.* at row 0; accepted: texts"),
+        (np.array([1, 2, 3], "m8[ns]"), PAIRS, Y, r"keys holds .*timedelta64.* at row 0; accepted: texts"),
+        (["a", "b", np.timedelta64(3, "s")], PAIRS, Y, r"keys holds .*timedelta64.* at row 2; accepted: texts"),
+        (pd.Series(pd.to_datetime(["2026-01-01"] * 3)), PAIRS, Y, "keys holds Timestamp.* at row 0; accepted: texts"),
         (["a", ["b"], "b"], PAIRS, Y, r"keys holds \['b'\] at row 1; accepted: texts"),
         ([1, 2**63, 1], PAIRS, Y, "keys holds 9223372036854775808 at row 1; accepted: texts"),
         (["a", "a", "\ud800"], PAIRS, Y, r"keys holds '\\ud800' at row 2; accepted: texts"),
@@ -377,6 +414,31 @@ def test_a_refused_call_changes_nothing(keys, pairs, y, sentence):
         fleet.learn(keys, pairs, y)
     assert "\n" not in str(refused.value)
     assert learned(fleet.learn(*STREAM.part(100))) == AT_ONCE
+
+
+@pytest.mark.parametrize("count", [0, 3])
+@pytest.mark.parametrize(("note", "sentence"), [(5, "note is a int; accepted: a text"), ("\ud800", "note cannot be")])
+def test_a_refused_note_changes_nothing(count, note, sentence):
+    fleet = Fleet().learn(*STREAM.part(0, 100))
+    with pytest.raises((TypeError, ValueError), match=sentence):
+        fleet.learn(["a"] * count, PAIRS[:count], Y[:count], note=note)
+    assert (fleet.n_answers, fleet.note) == (100, "")
+
+
+@pytest.mark.parametrize(
+    ("metric", "log_weight", "sentence"),
+    [
+        (np.eye(2), 0.0, "metric is a ndarray; accepted: a Metric"),
+        (Metric(np.eye(2)), np.nan, "log_weight must be a finite number; got nan"),
+        (Metric(np.eye(2)), -np.inf, "log_weight must be a finite number; got -inf"),
+        (Metric(np.eye(2)), "0", "log_weight must be a finite number; got '0'"),
+        (Metric(np.eye(2)), None, "log_weight must be a finite number; got None"),
+    ],
+)
+def test_refused_priors(metric, log_weight, sentence):
+    with pytest.raises((TypeError, ValueError), match=sentence):
+        SharedPrior(metric, log_weight)
+    assert type(SharedPrior(Metric(np.eye(2)), np.float32(1)).log_weight) is float
 
 
 def test_a_refused_first_call_fixes_nothing():
@@ -420,6 +482,9 @@ def test_refused_tables(columns, sentence):
         ({"memory": "2 otters"}, "memory is '2 otters'; accepted: a number of bytes, or a text such as '500 MB'"),
         ({"memory": -1}, "memory is -1; accepted"),
         ({"memory": None}, "memory is None; accepted"),
+        ({"memory": "9" * 400 + " GB"}, r"memory is '9{59}\.\.\.; accepted"),
+        ({"memory": 10**400}, r"memory is 10{59}\.\.\.; accepted: .*, up to 1 EiB"),
+        ({"memory": "1000000 MBytes"}, "memory is '1000000 MBytes'; accepted"),
         ({"durable": True}, "durable=True needs a path"),
         ({"durable": 1, "path": "x"}, "durable must be one of True, False; got 1"),
     ],
@@ -483,8 +548,9 @@ def test_the_compact_form_refuses_what_single_precision_cannot_hold():
 
 
 def test_memory_sizes():
-    assert [parse_memory(size) for size in ("0 B", "1kb", " 2.5 MB ", "1 GiB", np.int64(7))] == [
+    assert [parse_memory(size) for size in ("0 B", "1000000", "1kb", " 2.5 MB ", "1 GiB", np.int64(7))] == [
         0,
+        1_000_000,
         1000,
         2_500_000,
         2**30,

@@ -36,6 +36,7 @@ from ocelad.fleet.memory_size import parse_memory
 from ocelad.fleet.packed_trackers import HEADER_BYTES, Form, PackedTrackers, TrackerSummary
 from ocelad.fleet.shared_learner import SharedLearner
 from ocelad.fleet.stream_learner import Call, StreamLearner
+from ocelad.io.dataframes import check_feature_names
 from ocelad.metric import Metric
 from ocelad.pairs import subtract
 
@@ -191,10 +192,17 @@ class Fleet:
             What to remember with these answers, such as their position in a stream. The file never has the answers
             without the note, or the note without the answers; the attribute ``note`` is that of the last call.
         """
+        return self._learn(keys, pairs, y, note)
+
+    def _learn(self, keys: Any, pairs: Any, y: Any, note: str, names: tuple[str, ...] | None = None) -> Self:
+        """Learn from answers; ``names`` are those of the features if the pairs do not have them."""
         with self._lock:
             self._ready()
-            settings = self._settings
+            note, settings = check_note(note), self._settings
             points = read_pairs(pairs, settings.n_features, settings.feature_names)
+            if names is not None:
+                check_feature_names(names, settings.feature_names, "the table")
+                points = points._replace(names=names)
             answers = read_answers(keys, points, y, settings.form)
             label = self._checked_label(y)
             if not len(answers):
@@ -205,7 +213,7 @@ class Fleet:
                 dissimilar_label=label,
             )
             learner = self._new_learner(points.n_features) if self._learner is None else self._learner
-            self._taken = _Taken(settings, learner, tuple(self._calls(answers)), check_note(note))
+            self._taken = _Taken(settings, learner, tuple(self._calls(answers)), note)
             self._write_journal(self._taken)
             self._finish()
         return self
@@ -222,7 +230,8 @@ class Fleet:
         key : str
             The column of keys.
         left, right : sequence of str, or str
-            The columns of the features of the two points, in the same order; or one column of vectors each.
+            The columns of the features of the two points, in the same order; or one column of vectors each. The names
+            of the left columns are those of the features, which later tables must have.
         same : str
             The column of answers.
 
@@ -234,7 +243,7 @@ class Fleet:
         ['anna', 'ben']
         """
         columns = read_table(table, key, left, right, same)
-        return self.learn(columns.keys, columns.pairs, columns.y)
+        return self._learn(columns.keys, columns.pairs, columns.y, "", columns.names)
 
     def _calls(self, answers: KeyedAnswers) -> Iterator[Call]:
         """Return answers with their positions in the stream, in parts that SQLite can store."""
