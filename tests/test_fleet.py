@@ -141,6 +141,27 @@ def test_a_fixed_prior():
         Fleet(3, shared=prior)
 
 
+def test_the_prior_costs_keys_that_contradict_all_others_at_most_two_nats_in_ten_answers():
+    """All keys look at one feature and say that the prior helps; then keys come that look at another one."""
+    rng = np.random.default_rng(0)
+
+    def answers(count, feature):
+        pairs = rng.normal(size=(count, 2, 4))
+        return pairs, np.where(abs(pairs[:, 0, feature] - pairs[:, 1, feature]) < 1, 1.0, -1.0)
+
+    fleet = Fleet().learn(np.arange(2048) // 8, *answers(2048, 0))
+    assert fleet.prior.is_likely
+    costs = []
+    for _ in range(60):
+        pairs, y = answers(10, 3)
+        losses = [
+            np.logaddexp(0.0, -track_adaptive(4, prior=prior).replay(Events(pairs[:, 0] - pairs[:, 1], y))).sum()
+            for prior in (fleet.prior, None)
+        ]
+        costs.append(losses[0] - losses[1])
+    assert 0.0 < np.mean(costs) < 2.0
+
+
 def test_changes():
     rng = np.random.default_rng(2)
     pairs = rng.normal(size=(1200, 2, 3))
