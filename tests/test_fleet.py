@@ -100,6 +100,23 @@ def test_the_division_into_calls_does_not_matter(cuts, is_small):
         assert fleet._states.n_bytes < 20_000 or not is_small
 
 
+def test_long_keys_count_in_memory_and_in_the_size_of_calls(monkeypatch):
+    keys = [chr(0x1F600 + at) * 1000 for at in range(20)]
+    monkeypatch.setattr("ocelad.fleet.fleet._CALL_BYTES", 100_000)
+    fleet, sizes = Fleet(shared=False), []
+    parts = KeyedAnswers.parts
+    monkeypatch.setattr(
+        KeyedAnswers,
+        "parts",
+        lambda *arguments: (sizes.append(len(part.to_bytes())) or part for part in parts(*arguments)),
+    )
+    fleet.learn(keys, STREAM.pairs[:20], STREAM.y[:20])
+    assert len(sizes) > 2
+    assert max(sizes) <= 100_000 + 100
+    assert fleet.keys() == keys
+    assert fleet._states.n_bytes >= 20 * 4000, "characters of several bytes"
+
+
 def test_pair_by_pair():
     fleet = Fleet(memory=50_000)
     for key, pair, y in zip(*STREAM.part(0, 200), strict=True):
@@ -139,6 +156,23 @@ def test_a_fixed_prior():
     assert fleet.state("key 1") != Fleet().learn(*STREAM).state("key 1")
     with pytest.raises(ValueError, match="the prior has 4 features; 3 are expected"):
         Fleet(3, shared=prior)
+
+
+@pytest.mark.parametrize("metric", [Metric(np.diag([9.0, 1.0, 0.0, 0.0])), Metric.from_diagonal([9.0, 1.0, 0.0, 0.0])])
+@pytest.mark.parametrize("durable", [False, True])
+def test_a_file_has_its_fixed_prior(tmp_path, metric, durable):
+    path, prior = tmp_path / "fleet", SharedPrior(metric.with_threshold(2.0), log_weight=1.0)
+    with Fleet(shared=prior, path=path, durable=durable) as fleet:
+        fleet.learn(*STREAM.part(0, 300))
+    with Fleet.open(path, durable=durable) as fleet:
+        assert fleet.priors == (prior,)
+        assert learned(fleet.learn(*STREAM.part(300))) == learned_at_once(STREAM, shared=prior)
+    with Fleet(shared=prior, path=path) as fleet:
+        assert fleet.n_answers == len(STREAM)
+    other = SharedPrior(prior.metric, log_weight=2.0)
+    for settings in ({"shared": other}, {}):
+        with pytest.raises(ValueError, match="has a fleet with another prior as shared; accepted: the same prior"):
+            Fleet(path=path, **settings)
 
 
 def test_the_prior_costs_keys_that_contradict_all_others_at_most_four_nats_in_ten_answers():
@@ -649,6 +683,23 @@ def test_a_fleet_that_is_left_removes_its_temporary_file():
     assert os.path.isdir(folder)
     del fleet
     assert not os.path.exists(folder)
+
+
+@pytest.mark.parametrize("memory", ["1 GB", 0])
+def test_a_file_that_is_left_without_saving_is_a_warning(tmp_path, memory):
+    path = tmp_path / "fleet"
+    fleet = Fleet(path=path, memory=memory).learn(*STREAM)
+    with pytest.warns(
+        ResourceWarning, match=r"fleet' was dropped without close\(\): what it learned since it was last"
+    ):
+        del fleet
+    fleet = Fleet(path=path, memory=memory).learn(*STREAM)
+    fleet.save()
+    del fleet  # nothing is lost
+    fleet = Fleet(path=path, memory=memory, durable=True).learn(*STREAM)
+    del fleet
+    with Fleet(path=path) as fleet:
+        assert fleet.n_answers == 2 * len(STREAM)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

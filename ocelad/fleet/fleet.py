@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from threading import RLock
 from typing import Any, NamedTuple, Self, get_args, overload
+from warnings import warn
 from weakref import finalize
 
 import numpy as np
@@ -17,7 +18,7 @@ from ocelad.adaptive.adaptive_tracker import AdaptiveTracker
 from ocelad.adaptive.changes import Change
 from ocelad.adaptive.shared_prior import SharedPrior
 from ocelad.estimators.tuples import to_type
-from ocelad.fleet.fleet_settings import FleetSettings, check_note, kind_of_prior
+from ocelad.fleet.fleet_settings import FleetSettings, check_note, kind_of_prior, prior_from_bytes, prior_to_bytes
 from ocelad.fleet.fleet_store import FleetDamaged, FleetStore, read_stored
 from ocelad.fleet.held_states import HeldStates
 from ocelad.fleet.key_metrics import KeyMetrics
@@ -143,7 +144,7 @@ class Fleet:
             metric_bytes = min(int(_METRICS_SHARE * n_bytes), _METRICS_BYTES)
             self._states = HeldStates(n_bytes - metric_bytes, store)
             self._metrics = KeyMetrics(self._states, metric_bytes)
-            self._closing = finalize(self, self._states.close)
+            self._closing = finalize(self, _close_dropped, self._states)
             if store is not None:
                 self._continue(store)
             elif n_features is not None:
@@ -167,12 +168,12 @@ class Fleet:
         if data is None:  # it was created, and its process ended before anything else
             return cls(memory=memory, path=path, durable=durable)
         settings = FleetSettings.from_json(data)
-        if settings.shared not in ("learned", "none"):
-            raise ValueError(
-                f"{str(path)!r} has a fleet with a prior of its own, which the file does not have; accepted: "
-                "Fleet(shared=prior, path=...) in Python"
-            )
-        shared = settings.shared == "learned"
+        shared: bool | SharedPrior = settings.shared == "learned"
+        if settings.has_fixed_prior:
+            prior = read_stored(path, "prior")
+            if prior is None:
+                raise FleetDamaged(f"{str(path)!r} is damaged: it has no prior; accepted: a backup of the file")
+            shared = prior_from_bytes(prior)
         return cls(form=settings.form, shared=shared, memory=memory, path=path, durable=durable)
 
     # Learning.
@@ -248,7 +249,7 @@ class Fleet:
     def _calls(self, answers: KeyedAnswers) -> Iterator[Call]:
         """Return answers with their positions in the stream, in parts that SQLite can store."""
         first = self._n_answers
-        for part in answers.parts(max(1, _CALL_BYTES // (8 * answers.U.shape[1]))):
+        for part in answers.parts(max(1, _CALL_BYTES // answers.max_row_bytes)):
             yield Call(first, part)
             first += len(part)
 
@@ -517,6 +518,8 @@ class Fleet:
         }
         if self._learner is not None and self._learner.shared is not None:
             meta["shared"] = self._learner.shared.to_bytes()
+        if isinstance(self._shared_prior, SharedPrior):
+            meta["prior"] = prior_to_bytes(self._shared_prior)
         return meta
 
     def close(self) -> None:
@@ -535,7 +538,8 @@ class Fleet:
                 self._states.postpone(error)  # the journal has everything
             finally:
                 self._is_closed = True
-                self._closing()
+                self._closing.detach()
+                self._states.close()
 
     def __enter__(self) -> Self:
         return self
@@ -607,3 +611,14 @@ def _stored(store: FleetStore, name: str) -> bytes:
 
 def _damaged(store: FleetStore, name: str) -> FleetDamaged:
     return FleetDamaged(f"{store.name} is damaged: it has no {name}; accepted: a backup of the file")
+
+
+def _close_dropped(states: HeldStates) -> None:
+    """Close the states of a fleet that nobody has closed; warn if that loses what it has learned."""
+    name = states.unsaved_file
+    states.close()
+    if name is not None:
+        message = (
+            f"a Fleet with path={name} was dropped without close(): what it learned since it was last saved is lost"
+        )
+        warn(message, ResourceWarning, stacklevel=2)

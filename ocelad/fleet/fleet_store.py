@@ -309,6 +309,16 @@ class FleetStore:
         self._execute("COMMIT")
         self._in_transaction = self._is_committing = False
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the file is open."""
+        return self._connection is not None
+
+    @property
+    def is_in_transaction(self) -> bool:
+        """Whether there are changes that a checkpoint would commit."""
+        return self._in_transaction
+
     def check_intact(self) -> None:
         """Raise OSError if states were lost that had been written since the last checkpoint."""
         if self._is_broken:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -73,6 +74,14 @@ class HeldStates:
     def file(self) -> FleetStore | None:
         """The store, if it is a file that stays when the fleet is closed."""
         return None if self.store is None or self.store.durability == "temporary" else self.store
+
+    @property
+    def unsaved_file(self) -> str | None:
+        """The name of the open file, if what was learned since the last checkpoint is lost without another one."""
+        file = self.file
+        if file is None or file.durability != "commit" or not file.is_open or file.process != os.getpid():
+            return None
+        return file.name if self.unstored_bytes or file.is_in_transaction else None
 
     def n_keys_at_once(self, n_features: int) -> int:
         """Return the number of keys whose states may be in memory beyond the bound."""
@@ -232,4 +241,4 @@ class HeldStates:
 
 
 def _size(key: Key, held: Held) -> int:
-    return OVERHEAD_BYTES + len(held.state) + (len(key) if isinstance(key, str) else 0)
+    return OVERHEAD_BYTES + len(held.state) + (len(key.encode()) if isinstance(key, str) else 0)

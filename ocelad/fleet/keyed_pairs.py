@@ -115,6 +115,11 @@ class KeyedAnswers:
     def __len__(self) -> int:
         return len(self.y)
 
+    @property
+    def max_row_bytes(self) -> int:
+        """The most bytes that ``to_bytes`` takes for an answer, if each has a key of its own."""
+        return 8 * int(self.U.shape[1]) + 6 + max((len(json.dumps(key)) for key in self.rows.keys), default=0)
+
     def parts(self, n_answers: int) -> Iterator[KeyedAnswers]:
         """Return parts of at most this many answers."""
         if len(self) <= n_answers:
