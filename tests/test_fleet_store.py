@@ -433,8 +433,14 @@ def test_the_unchanged_copy_continues(whole_file, tmp_path, at_once):
 @pytest.mark.parametrize(
     ("statement", "sentence"),
     [
-        ("UPDATE meta SET value = value || x'00' WHERE name = 'settings'", "the settings does not match its checksum"),
-        ("UPDATE meta SET value = '7' WHERE name = 'n_answers'", "the n_answers does not match its checksum"),
+        (
+            "UPDATE meta SET value = CAST(value || ' ' AS BLOB) WHERE name = 'settings'",
+            "the settings does not match its checksum",
+        ),
+        (
+            "UPDATE meta SET value = CAST('7' AS BLOB) WHERE name = 'n_answers'",
+            "the n_answers does not match its checksum",
+        ),
         ("DELETE FROM meta WHERE name = 'settings'", "it has no settings"),
         ("DELETE FROM meta WHERE name = 'n_answers'", "it has no n_answers"),
         ("DELETE FROM meta WHERE name = 'note'", "it has no note"),
