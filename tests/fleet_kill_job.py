@@ -1,8 +1,8 @@
 """A durable fleet that learns a stream and acknowledges each call, forked from a process that has imported everything.
 
-Run as a program, it reads one list of arguments per line and forks a process for each. This prints "pid ...", "opened
-N" with the number of answers in the file, "learned N" after each call, "save" and "close" before both, and "done".
-Then the program prints "ended ...". A kill ends the whole forked process.
+Run as a program, it reads one list of arguments per line and forks a process for each. This prints "pid ...", "note N"
+and "opened N" with the note and the number of answers in the file, "learned N" after each call, "save" and "close"
+before both, and "done". Then the program prints "ended ...". A kill ends the whole forked process.
 """
 
 from __future__ import annotations
@@ -21,17 +21,19 @@ MAX_CALL, CALLS_TO_SAVE = 40, 3
 STREAM = keyed_stream(16_000, 120, seed=11)
 
 
-def learn(path: str, n_answers: int) -> None:
-    """Learn the next ``n_answers`` of the stream in calls of random sizes."""
+def learn(path: str, n_answers: int, seed: int) -> None:
+    """Learn the next ``n_answers`` of the stream in calls of random sizes; their notes are the positions after them."""
     from ocelad.fleet import Fleet
 
-    rng = np.random.default_rng()
+    rng = np.random.default_rng(seed)
     with Fleet(path=path, memory=MEMORY, durable=True) as fleet:
         last, n_calls = min(len(STREAM), fleet.n_answers + n_answers), 0
+        _print(f"note {fleet.note or 0}")
         _print(f"opened {fleet.n_answers}")
         while fleet.n_answers < last:
             first = fleet.n_answers
-            fleet.learn(*STREAM.part(first, min(last, first + int(rng.integers(1, MAX_CALL + 1)))))
+            end = min(last, first + int(rng.integers(1, MAX_CALL + 1)))
+            fleet.learn(*STREAM.part(first, end), note=str(end))
             _print(f"learned {fleet.n_answers}")
             n_calls += 1
             if n_calls % CALLS_TO_SAVE == 0:

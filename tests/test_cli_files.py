@@ -1018,7 +1018,10 @@ def test_the_first_signal_stops_the_stream_and_the_second_one_raises():
 def test_the_command_that_continues_resumes_once(monkeypatch):
     for extra in ([], ["--restart"], ["--resume"]):
         monkeypatch.setattr("sys.argv", ["/usr/bin/ocelad", "track", "my pairs.csv", *extra, "--quiet"])
-        assert resume_command() == "ocelad track 'my pairs.csv' --quiet --resume"
+        assert resume_command("my pairs.csv") == "ocelad track 'my pairs.csv' --quiet --resume"
+    monkeypatch.setattr("sys.argv", ["/usr/bin/ocelad", "track", "-", "-o", "pairs.tracker"])
+    words = "... | ocelad track - -o pairs.tracker --resume, where ... writes the same rows again"
+    assert resume_command("-") == words
 
 
 def test_the_bar_of_a_terminal_shows_pairs_and_accuracy_unless_quiet(folder, tmp_path, monkeypatch):

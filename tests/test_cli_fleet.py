@@ -22,6 +22,7 @@ import pytest
 from command import run
 from fleet_streams import KeyedStream, keyed_stream, learned, learned_at_once
 from pyarrow import ipc, parquet
+from scipy.special import expit
 
 from ocelad import MetricTracker
 from ocelad.cli.file_kind import describe_file
@@ -680,7 +681,7 @@ def test_a_note_is_saved_with_the_answers(tmp_path, durable):
         assert fleet.note == "é 9"
     fleet = Fleet.open(path, durable=durable)
     fleet.learn("a", STREAM.pairs[9:12], STREAM.y[9:12], note="12")
-    fleet._closing()  # as if the process had been killed
+    fleet._states.close()  # as if the process had been killed
     with Fleet.open(path) as fleet:
         assert (fleet.n_answers, fleet.note) == ((12, "12") if durable else (9, "é 9"))
         assert fleet.learn("b", STREAM.pairs[:1], STREAM.y[:1]).note == ""
@@ -706,18 +707,25 @@ def test_open_takes_the_settings_of_the_file_and_reading_writes_nothing(tmp_path
             assert (path.read_bytes(), path.stat().st_mtime_ns) == (content, written)
     with pytest.raises(FileNotFoundError, match=r"the file .*nothing' does not exist; accepted: the file of a fleet"):
         Fleet.open(tmp_path / "nothing")
-    with Fleet(path=tmp_path / "fixed", shared=fleet_prior()):
-        pass
-    with pytest.raises(ValueError, match="has a fleet with a prior of its own, which the file does not have"):
-        Fleet.open(tmp_path / "fixed")
     (tmp_path / "empty").touch()
     with pytest.raises(FleetDamaged, match="is empty"):
         Fleet.open(tmp_path / "empty")
 
 
-def fleet_prior():
+def test_a_fleet_with_a_fixed_prior(folder, tmp_path):
     with Fleet().learn(*STREAM.part(0, 64)) as fleet:
-        return fleet.prior
+        prior = fleet.prior
+    with Fleet(path=tmp_path / "fleet", shared=prior) as fleet:
+        fleet.learn("a", STREAM.pairs[:70], STREAM.y[:70], note=json.dumps({"position": {}}))
+    content = json.loads(run("fleet", "inspect", tmp_path / "fleet", "--json").stdout)
+    assert content["prior"] == {"kind": "fixed", "weight": pytest.approx(expit(prior.log_weight))}
+    assert "fixed, weight" in run("fleet", "inspect", tmp_path / "fleet").stdout
+    key = json.loads(run("fleet", "inspect", tmp_path / "fleet", "--key", "a", "--json").stdout)
+    assert (key["answers"], key["prior_answers"]) == (70, None)
+    command = ("fleet", "track", folder / "answers.csv", "--key", "user", "-o", tmp_path / "fleet", "--resume")
+    for option in ("--shared", "--no-shared"):
+        refused = run(*command, option, code=2).stderr
+        assert f"was started with a prior of its own, not {option}; omit the option, or --restart" in refused
 
 
 def test_sizes_of_keys_in_memory_and_on_the_disk(tmp_path):

@@ -90,12 +90,31 @@ def test_a_fleet_without_a_shared_prior_agrees_with_metric_trackers():
 def test_the_division_into_calls_does_not_matter(cuts, is_small):
     """Same bits of all states and priors, also if the memory has room for a few states only."""
     assert len(AT_ONCE["priors"]) == 4
-    assert len({prior[2] for prior in AT_ONCE["priors"]}) > 1, "no key has told whether a prior helps"
+    assert len({prior[2] for prior in AT_ONCE["priors"]}) > 1, (
+        "no key showed whether a prior helps: all priors have the same weight"
+    )
     with Fleet(memory=20_000 if is_small else "1 GB") as fleet:
         for first, last in zip([0, *sorted(cuts)], [*sorted(cuts), None], strict=True):
             fleet.learn(*STREAM.part(first, last))
         assert learned(fleet) == AT_ONCE
         assert fleet._states.n_bytes < 20_000 or not is_small
+
+
+def test_long_keys_count_in_memory_and_in_the_size_of_calls(monkeypatch):
+    keys = [chr(0x1F600 + at) * 1000 for at in range(20)]
+    monkeypatch.setattr("ocelad.fleet.fleet._CALL_BYTES", 100_000)
+    fleet, sizes = Fleet(shared=False), []
+    parts = KeyedAnswers.parts
+    monkeypatch.setattr(
+        KeyedAnswers,
+        "parts",
+        lambda *arguments: (sizes.append(len(part.to_bytes())) or part for part in parts(*arguments)),
+    )
+    fleet.learn(keys, STREAM.pairs[:20], STREAM.y[:20])
+    assert len(sizes) > 2
+    assert max(sizes) <= 100_000 + 100
+    assert fleet.keys() == keys
+    assert fleet._states.n_bytes >= 20 * 4000, "characters of several bytes"
 
 
 def test_pair_by_pair():
@@ -137,6 +156,44 @@ def test_a_fixed_prior():
     assert fleet.state("key 1") != Fleet().learn(*STREAM).state("key 1")
     with pytest.raises(ValueError, match="the prior has 4 features; 3 are expected"):
         Fleet(3, shared=prior)
+
+
+@pytest.mark.parametrize("metric", [Metric(np.diag([9.0, 1.0, 0.0, 0.0])), Metric.from_diagonal([9.0, 1.0, 0.0, 0.0])])
+@pytest.mark.parametrize("durable", [False, True])
+def test_a_file_has_its_fixed_prior(tmp_path, metric, durable):
+    path, prior = tmp_path / "fleet", SharedPrior(metric.with_threshold(2.0), log_weight=1.0)
+    with Fleet(shared=prior, path=path, durable=durable) as fleet:
+        fleet.learn(*STREAM.part(0, 300))
+    with Fleet.open(path, durable=durable) as fleet:
+        assert fleet.priors == (prior,)
+        assert learned(fleet.learn(*STREAM.part(300))) == learned_at_once(STREAM, shared=prior)
+    with Fleet(shared=prior, path=path) as fleet:
+        assert fleet.n_answers == len(STREAM)
+    other = SharedPrior(prior.metric, log_weight=2.0)
+    for settings in ({"shared": other}, {}):
+        with pytest.raises(ValueError, match="has a fleet with another prior as shared; accepted: the same prior"):
+            Fleet(path=path, **settings)
+
+
+def test_the_prior_costs_keys_that_contradict_all_others_at_most_four_nats_in_ten_answers():
+    """All keys look at one feature and say that the prior helps; then keys come that look at another one."""
+    rng = np.random.default_rng(0)
+
+    def answers(count, feature):
+        pairs = rng.normal(size=(count, 2, 4))
+        return pairs, np.where(abs(pairs[:, 0, feature] - pairs[:, 1, feature]) < 1, 1.0, -1.0)
+
+    fleet = Fleet().learn(np.arange(2048) // 8, *answers(2048, 0))
+    assert fleet.prior.is_likely
+    costs = []
+    for _ in range(60):
+        pairs, y = answers(10, 3)
+        losses = [
+            np.logaddexp(0.0, -track_adaptive(4, prior=prior).replay(Events(pairs[:, 0] - pairs[:, 1], y))).sum()
+            for prior in (fleet.prior, None)
+        ]
+        costs.append(losses[0] - losses[1])
+    assert 0.0 < np.mean(costs) < 4.0
 
 
 def test_changes():
@@ -245,6 +302,7 @@ class Site(enum.StrEnum):
         (["1", 1, "1"], ["1", 1]),
         ((np.int8(3), 3, np.str_("b")), [3, "b"]),
         (np.array([3, 1, 3]), [3, 1]),
+        (np.ma.masked_array([3, 1, 3], mask=False), [3, 1]),
         (np.array([2**63 - 1, 0, 1], dtype=np.uint64), [2**63 - 1, 0, 1]),
         (np.array(["é", "", "é"]), ["é", ""]),
         (np.array(["a", 1, "a"], dtype=object), ["a", 1]),
@@ -302,6 +360,33 @@ def test_names_of_features_are_checked():
             refused()
 
 
+def test_learn_table_takes_the_names_of_the_left_columns():
+    table = pl.DataFrame({"user": ["u"] * 5, "same": STREAM.y[:5]}).with_columns(
+        pl.Series(f"{side}{name}", STREAM.pairs[:5, at, feature])
+        for at, side in enumerate(("", "other "))
+        for feature, name in enumerate("abcd")
+    )
+
+    def sides(names):
+        return {"key": "user", "left": list(names), "right": [f"other {name}" for name in names], "same": "same"}
+
+    fleet = Fleet().learn_table(table, **sides("abcd"))
+    assert fleet.settings.feature_names == tuple("abcd")
+    assert fleet.embed("u", table[list("abcd")]).shape == (5, 4)
+    before = learned(fleet)
+    for refused in (
+        lambda: fleet.learn_table(table, **sides("bacd")),
+        lambda: fleet.learn("u", (table[list("bacd")], table[list("bacd")]), STREAM.y[:5]),
+        lambda: fleet.embed("u", table[list("bacd")]),
+    ):
+        with pytest.raises(ValueError, match="another order: 'b' where 'a' is expected"):
+            refused()
+    assert learned(fleet) == before
+    fleet.learn("u", STREAM.pairs[:5], STREAM.y[:5])  # arrays have no names
+    vectors = {"key": "user", "left": "v", "right": "v", "same": "same"}
+    fleet.learn_table(pl.DataFrame({"user": ["u"], "v": [[1.0, 2, 3, 4]], "same": [1]}), **vectors)
+
+
 def test_answers_as_bytes_are_the_same_answers():
     rows = KeyedRows(["é", -5, ""], np.array([0, 1, 2, 0]))
     answers = KeyedAnswers(rows, np.random.default_rng(0).normal(size=(4, 3)), np.array([1.0, -1, -1, 1]))
@@ -337,6 +422,13 @@ def _with(value, where):
         (np.array([1.0, np.nan, 2.0]), PAIRS, Y, "keys holds 1.0 at row 0; accepted: texts"),
         (["a", True, "b"], PAIRS, Y, "keys holds True at row 1; accepted: texts"),
         (["a", b"b", "b"], PAIRS, Y, "keys holds b'b' at row 1; accepted: texts"),
+        (np.ma.masked_array([1, 2, 3], mask=[0, 1, 0]), PAIRS, Y, "keys holds None at row 1; accepted: texts"),
+        (np.ma.masked_array(["a", "b", "c"], mask=[0, 0, 1]), PAIRS, Y, "keys holds None at row 2; accepted: texts"),
+        (np.array(["2026-01-01"] * 3, "M8[ns]"), PAIRS, Y, r"keys holds .*2026-01-01.* at row 0; accepted: texts"),
+        (np.array(["2026-01-01"] * 3, "M8[D]"), PAIRS, Y, r"keys holds .*2026-01-01.* at row 0; accepted: texts"),
+        (np.array([1, 2, 3], "m8[ns]"), PAIRS, Y, r"keys holds .*timedelta64.* at row 0; accepted: texts"),
+        (["a", "b", np.timedelta64(3, "s")], PAIRS, Y, r"keys holds .*timedelta64.* at row 2; accepted: texts"),
+        (pd.Series(pd.to_datetime(["2026-01-01"] * 3)), PAIRS, Y, "keys holds Timestamp.* at row 0; accepted: texts"),
         (["a", ["b"], "b"], PAIRS, Y, r"keys holds \['b'\] at row 1; accepted: texts"),
         ([1, 2**63, 1], PAIRS, Y, "keys holds 9223372036854775808 at row 1; accepted: texts"),
         (["a", "a", "\ud800"], PAIRS, Y, r"keys holds '\\ud800' at row 2; accepted: texts"),
@@ -377,6 +469,31 @@ def test_a_refused_call_changes_nothing(keys, pairs, y, sentence):
         fleet.learn(keys, pairs, y)
     assert "\n" not in str(refused.value)
     assert learned(fleet.learn(*STREAM.part(100))) == AT_ONCE
+
+
+@pytest.mark.parametrize("count", [0, 3])
+@pytest.mark.parametrize(("note", "sentence"), [(5, "note is a int; accepted: a text"), ("\ud800", "note cannot be")])
+def test_a_refused_note_changes_nothing(count, note, sentence):
+    fleet = Fleet().learn(*STREAM.part(0, 100))
+    with pytest.raises((TypeError, ValueError), match=sentence):
+        fleet.learn(["a"] * count, PAIRS[:count], Y[:count], note=note)
+    assert (fleet.n_answers, fleet.note) == (100, "")
+
+
+@pytest.mark.parametrize(
+    ("metric", "log_weight", "sentence"),
+    [
+        (np.eye(2), 0.0, "metric is a ndarray; accepted: a Metric"),
+        (Metric(np.eye(2)), np.nan, "log_weight must be a finite number; got nan"),
+        (Metric(np.eye(2)), -np.inf, "log_weight must be a finite number; got -inf"),
+        (Metric(np.eye(2)), "0", "log_weight must be a finite number; got '0'"),
+        (Metric(np.eye(2)), None, "log_weight must be a finite number; got None"),
+    ],
+)
+def test_refused_priors(metric, log_weight, sentence):
+    with pytest.raises((TypeError, ValueError), match=sentence):
+        SharedPrior(metric, log_weight)
+    assert type(SharedPrior(Metric(np.eye(2)), np.float32(1)).log_weight) is float
 
 
 def test_a_refused_first_call_fixes_nothing():
@@ -420,6 +537,9 @@ def test_refused_tables(columns, sentence):
         ({"memory": "2 otters"}, "memory is '2 otters'; accepted: a number of bytes, or a text such as '500 MB'"),
         ({"memory": -1}, "memory is -1; accepted"),
         ({"memory": None}, "memory is None; accepted"),
+        ({"memory": "9" * 400 + " GB"}, r"memory is '9{59}\.\.\.; accepted"),
+        ({"memory": 10**400}, r"memory is 10{59}\.\.\.; accepted: .*, up to 1 EiB"),
+        ({"memory": "1000000 MBytes"}, "memory is '1000000 MBytes'; accepted"),
         ({"durable": True}, "durable=True needs a path"),
         ({"durable": 1, "path": "x"}, "durable must be one of True, False; got 1"),
     ],
@@ -483,8 +603,9 @@ def test_the_compact_form_refuses_what_single_precision_cannot_hold():
 
 
 def test_memory_sizes():
-    assert [parse_memory(size) for size in ("0 B", "1kb", " 2.5 MB ", "1 GiB", np.int64(7))] == [
+    assert [parse_memory(size) for size in ("0 B", "1000000", "1kb", " 2.5 MB ", "1 GiB", np.int64(7))] == [
         0,
+        1_000_000,
         1000,
         2_500_000,
         2**30,
@@ -562,6 +683,23 @@ def test_a_fleet_that_is_left_removes_its_temporary_file():
     assert os.path.isdir(folder)
     del fleet
     assert not os.path.exists(folder)
+
+
+@pytest.mark.parametrize("memory", ["1 GB", 0])
+def test_a_file_that_is_left_without_saving_is_a_warning(tmp_path, memory):
+    path = tmp_path / "fleet"
+    fleet = Fleet(path=path, memory=memory).learn(*STREAM)
+    with pytest.warns(
+        ResourceWarning, match=r"fleet' was dropped without close\(\): what it learned since it was last"
+    ):
+        del fleet
+    fleet = Fleet(path=path, memory=memory).learn(*STREAM)
+    fleet.save()
+    del fleet  # nothing is lost
+    fleet = Fleet(path=path, memory=memory, durable=True).learn(*STREAM)
+    del fleet
+    with Fleet(path=path) as fleet:
+        assert fleet.n_answers == 2 * len(STREAM)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

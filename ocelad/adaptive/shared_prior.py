@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ocelad._validation import check_number
 from ocelad.metric import Metric
 
 #: How far the log weight of a prior stays below the log odds that it predicts a new key better than no prior: a prior
@@ -24,11 +25,23 @@ class SharedPrior:
     metric : Metric
         ``threshold - d^2`` are its log odds of "same".
     log_weight : float
-        Its log weight before the first answer, relative to the Euclidean distance.
+        Its log weight before the first answer, relative to the Euclidean distance; finite.
+
+    Examples
+    --------
+    >>> SharedPrior(Metric([[4.0]]), log_weight=float("nan"))
+    Traceback (most recent call last):
+        ...
+    ValueError: log_weight must be a finite number; got nan
     """
 
     metric: Metric
     log_weight: float
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.metric, Metric):
+            raise TypeError(f"metric is a {type(self.metric).__name__}; accepted: a Metric")
+        object.__setattr__(self, "log_weight", check_number(self.log_weight, "log_weight"))
 
     @property
     def is_likely(self) -> bool:

@@ -39,7 +39,8 @@ def embed(
     and a column of keys: CSV, TSV, JSON lines, Parquet, Arrow or .npz. It is read in chunks and can have any size. The
     output has the id, the key and as many dimensions as there are features, sorted by eigenvalue, largest first. Each
     key has a space of its own: compare points of the same key only. An item of a key that the fleet does not know is
-    mapped by the shared prior if that is likely to suit it, and otherwise by the Euclidean distance.
+    mapped by the shared prior if that is likely to suit it, and otherwise by the Euclidean distance. If a fleet that
+    learned in Python has both the text "17" and the number 17 as keys, 17 in ITEMS is the text.
 
     \b
     Examples:

@@ -35,7 +35,8 @@ def inspect(fleet: Path, key: str | None, keys: int, changed: bool, features: in
     answers) and the detected changes of its question.
 
     With --key, show one tracker as `ocelad inspect` does: rank and eigenvalues of the metric, the features that the
-    distance looks at most, and each change with its evidence. Answers of a key are numbered from 1.
+    distance looks at most, and each change with its evidence. Answers of a key are numbered from 1. If a fleet that
+    learned in Python has both the text "17" and the number 17 as keys, --key 17 is the text.
 
     \b
     Examples:
@@ -82,7 +83,7 @@ def _describe_key(fleet: Fleet, key: Key, n_features: int) -> dict[str, Any]:
         "key": key,
         "answers": summary.n_answers,
         **described,
-        "prior_answers": _prior_answers(summary.prior),
+        "prior_answers": None if fleet.settings.has_fixed_prior else _prior_answers(summary.prior),
         **describe_features(rank_features(metric, fleet.settings.feature_names, n_features, mean_squares=squares)),
         "drift": 1000 * summary.drift,
         "changes": [change._asdict() for change in summary.changes],
@@ -90,7 +91,7 @@ def _describe_key(fleet: Fleet, key: Key, n_features: int) -> dict[str, Any]:
 
 
 def _prior_answers(prior: int) -> int | None:
-    """Return the number of answers that the shared prior of a key had learned from; None if it began without one."""
+    """Return the number of answers that a learned prior of a key had learned from; None if it began without one."""
     from ocelad.fleet.shared_learner import FIRST_RENEWAL
 
     return FIRST_RENEWAL << prior if prior >= 0 else None

@@ -71,7 +71,8 @@ def describe_fleet(fleet: Fleet, changed: set[Key]) -> dict[str, Any]:
 def find_key(fleet: Fleet, text: str) -> Key | None:
     """Return the key of a fleet that a text names: the text, or the integer that it shows; None if there is none.
 
-    Keys from files are texts, those of a fleet that learned in Python may be integers.
+    Keys from files are texts, those of a fleet that learned in Python may be integers. If both are keys, the text is
+    meant.
     """
     if text in fleet:
         return text
@@ -104,6 +105,8 @@ def _describe_prior(fleet: Fleet) -> dict[str, Any]:
         return {"kind": "none"}
     if (prior := fleet.prior) is None:
         return {"kind": "learned", "answers": 0}
+    if fleet.settings.has_fixed_prior:
+        return {"kind": "fixed", "weight": float(expit(prior.log_weight))}
     n_answers = last_renewal(fleet.n_answers)
     return {"kind": "learned", "answers": n_answers, "weight": float(expit(prior.log_weight))}
 
@@ -126,6 +129,8 @@ def fleet_rows(content: dict[str, Any]) -> list[list[str]]:
 def _prior_words(prior: dict[str, Any]) -> str:
     if prior["kind"] == "none":
         return "none"
+    if prior["kind"] == "fixed":
+        return f"fixed, weight {prior['weight']:.0%} in a new key"
     if not prior["answers"]:
         return "none yet"
     return f"learned from {count_of(prior['answers'], 'answer')}, weight {prior['weight']:.0%} in a new key"

@@ -116,7 +116,7 @@ def track(file: str, output: Path | None, as_json: bool, quiet: bool, **options:
     if not learning.is_resumed and (note := note_one_answer(learning.n_similar, learning.n_dissimilar, file)):
         click.echo(f"{note} A distance is learned from both.", err=True)
     if stopped:
-        click.echo(f"Stopped and saved; to continue: {resume_command()}", err=True)
+        click.echo(f"Stopped and saved; to continue: {resume_command(file)}", err=True)
         sys.exit(INTERRUPTED)
     if stream.n_skipped:
         sys.exit(ROWS_SKIPPED)
@@ -168,8 +168,9 @@ class _FileLearning:
 
     def _check_settings(self, fleet: Fleet) -> None:
         """Raise ``UsageError`` if the fleet has other settings than those that were given."""
-        saved = {"form": fleet.settings.form, "shared": fleet.settings.shared == "learned"}
+        saved = {"form": fleet.settings.form, "shared": {"learned": True, "none": False}.get(fleet.settings.shared)}
         words = {True: "--shared", False: "--no-shared", "exact": "--form exact", "compact": "--form compact"}
+        words[None] = "a prior of its own"
         for name, value in self._settings.items():
             if saved[name] != value:
                 raise click.UsageError(

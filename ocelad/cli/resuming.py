@@ -47,10 +47,11 @@ def default_output(file: str, suffix: str) -> Path:
     return Path(f"{path.name}{suffix}")
 
 
-def resume_command() -> str:
-    """Return the command that continues the current one."""
+def resume_command(file: str) -> str:
+    """Return the command that continues the current one, which reads ``file``: "-" is a pipe from another command."""
     arguments = [argument for argument in sys.argv[1:] if argument not in ("--restart", "--resume")]
-    return shlex.join(["ocelad", *arguments, "--resume"])
+    command = shlex.join(["ocelad", *arguments, "--resume"])
+    return f"... | {command}, where ... writes the same rows again" if file == "-" else command
 
 
 @contextmanager

@@ -167,7 +167,7 @@ def track(file: str, output: Path | None, as_json: bool, quiet: bool, **options:
     if sketch is not None and (note := note_one_answer(sketch.n_similar, sketch.n_dissimilar, file)):
         click.echo(f"{note} A distance is learned from both.", err=True)
     if stopped:
-        click.echo(f"Stopped and saved; to continue: {resume_command()}", err=True)
+        click.echo(f"Stopped and saved; to continue: {resume_command(file)}", err=True)
         sys.exit(INTERRUPTED)
     if stream.n_skipped:
         sys.exit(ROWS_SKIPPED)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from threading import RLock
 from typing import Any, NamedTuple, Self, get_args, overload
+from warnings import warn
 from weakref import finalize
 
 import numpy as np
@@ -17,7 +18,7 @@ from ocelad.adaptive.adaptive_tracker import AdaptiveTracker
 from ocelad.adaptive.changes import Change
 from ocelad.adaptive.shared_prior import SharedPrior
 from ocelad.estimators.tuples import to_type
-from ocelad.fleet.fleet_settings import FleetSettings, check_note, kind_of_prior
+from ocelad.fleet.fleet_settings import FleetSettings, check_note, kind_of_prior, prior_from_bytes, prior_to_bytes
 from ocelad.fleet.fleet_store import FleetDamaged, FleetStore, read_stored
 from ocelad.fleet.held_states import HeldStates
 from ocelad.fleet.key_metrics import KeyMetrics
@@ -36,6 +37,7 @@ from ocelad.fleet.memory_size import parse_memory
 from ocelad.fleet.packed_trackers import HEADER_BYTES, Form, PackedTrackers, TrackerSummary
 from ocelad.fleet.shared_learner import SharedLearner
 from ocelad.fleet.stream_learner import Call, StreamLearner
+from ocelad.io.dataframes import check_feature_names
 from ocelad.metric import Metric
 from ocelad.pairs import subtract
 
@@ -65,6 +67,10 @@ class Fleet:
     several calls does not change the result, but for the last bits in the compact form. A new key begins with what
     other keys have taught, as far as that helps. A call that raises an error because of its input changes nothing; one
     that is interrupted is completed by the next call. Several threads may use a fleet.
+
+    On a full disk, ``learn`` of a durable fleet raises OSError if it cannot store the answers; after it, ``n_answers``
+    and ``note`` say what is stored. Everything else that cannot be written stays in memory, with a RuntimeWarning, and
+    is written by a later call.
 
     Parameters
     ----------
@@ -138,7 +144,7 @@ class Fleet:
             metric_bytes = min(int(_METRICS_SHARE * n_bytes), _METRICS_BYTES)
             self._states = HeldStates(n_bytes - metric_bytes, store)
             self._metrics = KeyMetrics(self._states, metric_bytes)
-            self._closing = finalize(self, self._states.close)
+            self._closing = finalize(self, _close_dropped, self._states)
             if store is not None:
                 self._continue(store)
             elif n_features is not None:
@@ -162,12 +168,12 @@ class Fleet:
         if data is None:  # it was created, and its process ended before anything else
             return cls(memory=memory, path=path, durable=durable)
         settings = FleetSettings.from_json(data)
-        if settings.shared not in ("learned", "none"):
-            raise ValueError(
-                f"{str(path)!r} has a fleet with a prior of its own, which the file does not have; accepted: "
-                "Fleet(shared=prior, path=...) in Python"
-            )
-        shared = settings.shared == "learned"
+        shared: bool | SharedPrior = settings.shared == "learned"
+        if settings.has_fixed_prior:
+            prior = read_stored(path, "prior")
+            if prior is None:
+                raise FleetDamaged(f"{str(path)!r} is damaged: it has no prior; accepted: a backup of the file")
+            shared = prior_from_bytes(prior)
         return cls(form=settings.form, shared=shared, memory=memory, path=path, durable=durable)
 
     # Learning.
@@ -187,10 +193,17 @@ class Fleet:
             What to remember with these answers, such as their position in a stream. The file never has the answers
             without the note, or the note without the answers; the attribute ``note`` is that of the last call.
         """
+        return self._learn(keys, pairs, y, note)
+
+    def _learn(self, keys: Any, pairs: Any, y: Any, note: str, names: tuple[str, ...] | None = None) -> Self:
+        """Learn from answers; ``names`` are those of the features if the pairs do not have them."""
         with self._lock:
             self._ready()
-            settings = self._settings
+            note, settings = check_note(note), self._settings
             points = read_pairs(pairs, settings.n_features, settings.feature_names)
+            if names is not None:
+                check_feature_names(names, settings.feature_names, "the table")
+                points = points._replace(names=names)
             answers = read_answers(keys, points, y, settings.form)
             label = self._checked_label(y)
             if not len(answers):
@@ -201,7 +214,7 @@ class Fleet:
                 dissimilar_label=label,
             )
             learner = self._new_learner(points.n_features) if self._learner is None else self._learner
-            self._taken = _Taken(settings, learner, tuple(self._calls(answers)), check_note(note))
+            self._taken = _Taken(settings, learner, tuple(self._calls(answers)), note)
             self._write_journal(self._taken)
             self._finish()
         return self
@@ -218,7 +231,8 @@ class Fleet:
         key : str
             The column of keys.
         left, right : sequence of str, or str
-            The columns of the features of the two points, in the same order; or one column of vectors each.
+            The columns of the features of the two points, in the same order; or one column of vectors each. The names
+            of the left columns are those of the features, which later tables must have.
         same : str
             The column of answers.
 
@@ -230,12 +244,12 @@ class Fleet:
         ['anna', 'ben']
         """
         columns = read_table(table, key, left, right, same)
-        return self.learn(columns.keys, columns.pairs, columns.y)
+        return self._learn(columns.keys, columns.pairs, columns.y, "", columns.names)
 
     def _calls(self, answers: KeyedAnswers) -> Iterator[Call]:
         """Return answers with their positions in the stream, in parts that SQLite can store."""
         first = self._n_answers
-        for part in answers.parts(max(1, _CALL_BYTES // (8 * answers.U.shape[1]))):
+        for part in answers.parts(max(1, _CALL_BYTES // answers.max_row_bytes)):
             yield Call(first, part)
             first += len(part)
 
@@ -270,7 +284,10 @@ class Fleet:
         else:
             is_due = store.uncommitted_bytes > _UNSAVED_BYTES
         if is_due:
-            self.save()
+            try:
+                self.save()
+            except OSError as error:  # the answers are learned, and the journal of a durable fleet has them
+                self._states.postpone(error)
 
     def _checked_label(self, y: Any) -> float | None:
         """Return what stands for "different" after these labels; refuse 0 after -1, and the reverse."""
@@ -488,16 +505,22 @@ class Fleet:
             store = self._states.file
             if store is None:
                 raise ValueError("this fleet has no path to save to; create it with path=...")
-            meta = {
-                "settings": self._settings.to_json(),
-                "n_answers": b"%d" % self._n_answers,
-                "note": self._note.encode(),
-            }
-            if self._learner is not None and self._learner.shared is not None:
-                meta["shared"] = self._learner.shared.to_bytes()
             with self._states.storing_all(store):
-                store.write_meta(meta)
+                store.write_meta(self._meta())
             self._n_saved = self._n_answers
+
+    def _meta(self) -> dict[str, bytes]:
+        """Return everything that the file has beside the states and the journal."""
+        meta = {
+            "settings": self._settings.to_json(),
+            "n_answers": b"%d" % self._n_answers,
+            "note": self._note.encode(),
+        }
+        if self._learner is not None and self._learner.shared is not None:
+            meta["shared"] = self._learner.shared.to_bytes()
+        if isinstance(self._shared_prior, SharedPrior):
+            meta["prior"] = prior_to_bytes(self._shared_prior)
+        return meta
 
     def close(self) -> None:
         """Save what was learned, if there is a path, and close the file; a temporary one is removed."""
@@ -509,9 +532,14 @@ class Fleet:
                 is_saved = self._taken is None and self._n_saved == self._n_answers  # reading changes no file
                 if store is not None and store.process == os.getpid() and not is_saved:
                     self.save()
+            except OSError as error:
+                if not self._is_durable:
+                    raise
+                self._states.postpone(error)  # the journal has everything
             finally:
                 self._is_closed = True
-                self._closing()
+                self._closing.detach()
+                self._states.close()
 
     def __enter__(self) -> Self:
         return self
@@ -528,6 +556,8 @@ class Fleet:
             raise ValueError("this fleet is closed; accepted: a new Fleet, with the same path to continue")
         if self._states.store is not None and self._states.store.process != os.getpid():
             raise ValueError("this fleet was opened by another process; accepted: a Fleet that this process opens")
+        if self._states.store is not None:
+            self._states.store.check_intact()
         self._finish()
 
     def _new_packed(self, n_features: int) -> PackedTrackers:
@@ -543,10 +573,10 @@ class Fleet:
         data = store.read_meta("settings")
         if data is None:
             if len(self._states) or next(store.journal(), None) is not None:
-                raise FleetDamaged(f"{store.name} is damaged: it has no settings; accepted: a backup of the file")
+                raise _damaged(store, "settings")
             # A fleet that nobody has closed must not take the place of one with other settings.
             with store.checkpoint():
-                store.write_meta({"settings": self._settings.to_json()})
+                store.write_meta(self._meta())
         else:
             of_file = FleetSettings.from_json(data)
             self._settings.check_file(of_file, store.name)
@@ -554,10 +584,12 @@ class Fleet:
         if self.n_features is None:
             return
         self._learner = self._new_learner(self.n_features)
-        self._n_answers = self._n_saved = int(store.read_meta("n_answers") or 0)
-        self._note = (store.read_meta("note") or b"").decode()
-        if self._learner.shared is not None and (shared := store.read_meta("shared")) is not None:
-            self._learner.shared = SharedLearner.from_bytes(shared, self._learner.packed)
+        self._n_answers = self._n_saved = int(_stored(store, "n_answers"))
+        self._note = _stored(store, "note").decode()
+        if self._learner.shared is not None:
+            shared = store.read_meta("shared") if self._n_answers == 0 else _stored(store, "shared")
+            if shared is not None:
+                self._learner.shared = SharedLearner.from_bytes(shared, self._learner.packed)
         for first, answers in store.journal():
             if first != self._n_answers:
                 raise FleetDamaged(
@@ -567,3 +599,26 @@ class Fleet:
             call = Call(first, KeyedAnswers.from_bytes(answers))
             self._learner.learn(call)
             self._n_answers = call.last
+
+
+def _stored(store: FleetStore, name: str) -> bytes:
+    """Return a named value that the file of every fleet has."""
+    value = store.read_meta(name)
+    if value is None:
+        raise _damaged(store, name)
+    return value
+
+
+def _damaged(store: FleetStore, name: str) -> FleetDamaged:
+    return FleetDamaged(f"{store.name} is damaged: it has no {name}; accepted: a backup of the file")
+
+
+def _close_dropped(states: HeldStates) -> None:
+    """Close the states of a fleet that nobody has closed; warn if that loses what it has learned."""
+    name = states.unsaved_file
+    states.close()
+    if name is not None:
+        message = (
+            f"a Fleet with path={name} was dropped without close(): what it learned since it was last saved is lost"
+        )
+        warn(message, ResourceWarning, stacklevel=2)

@@ -11,6 +11,7 @@ import numpy as np
 from ocelad._validation import is_encodable
 from ocelad.adaptive.shared_prior import SharedPrior
 from ocelad.fleet.packed_trackers import Form
+from ocelad.metric import Metric
 
 
 class FleetSettings(NamedTuple):
@@ -34,6 +35,11 @@ class FleetSettings(NamedTuple):
     shared: str
     feature_names: tuple[str, ...] | None = None
     dissimilar_label: float | None = None
+
+    @property
+    def has_fixed_prior(self) -> bool:
+        """Whether new keys begin with a prior that was given, and stays as it is."""
+        return self.shared not in ("learned", "none")
 
     def to_json(self) -> bytes:
         """Return the settings as JSON.
@@ -88,3 +94,25 @@ def kind_of_prior(shared: bool | SharedPrior) -> str:
     values = [metric.threshold, metric.round, shared.log_weight]
     arrays = {name: np.asarray(array).tolist() for name, array in metric.arrays().items()}
     return "fixed: " + sha256(json.dumps([values, arrays]).encode()).hexdigest()
+
+
+def prior_to_bytes(prior: SharedPrior) -> bytes:
+    """Return a fixed prior as bytes.
+
+    >>> prior = SharedPrior(Metric.from_diagonal([4.0, 0.0]), log_weight=-1.0)
+    >>> prior_from_bytes(prior_to_bytes(prior)) == prior
+    True
+    """
+    from safetensors.numpy import save
+
+    values = [prior.metric.threshold, prior.metric.round, prior.log_weight]
+    return save({name: np.array(array) for name, array in prior.metric.arrays().items()}, {"prior": json.dumps(values)})
+
+
+def prior_from_bytes(data: bytes) -> SharedPrior:
+    """Return the prior of which ``prior_to_bytes`` returned the bytes."""
+    from safetensors.numpy import load
+
+    length = int.from_bytes(data[:8], "little")
+    threshold, round, log_weight = json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["prior"])
+    return SharedPrior(Metric.from_arrays(load(data), threshold, round), log_weight)

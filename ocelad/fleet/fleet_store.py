@@ -95,7 +95,7 @@ class FleetStore:
     Examples
     --------
     >>> store = FleetStore(None, "temporary")
-    >>> store.write_states([StoredState("a", 0, 5, b"state of a")])
+    >>> store.write_states([StoredState("a", 0, 5, b"state of a")], meta={})
     >>> store.read_states(["a", "b"])
     {'a': StoredState(key='a', serial=0, through=5, state=b'state of a')}
     >>> store.close()
@@ -113,7 +113,7 @@ class FleetStore:
         self.uncommitted_bytes = self.journal_bytes = 0
         self.process = os.getpid()
         self._is_broken = False
-        self._in_transaction = self._is_writing = False
+        self._in_transaction = self._is_writing = self._is_committing = False
         self._connection: sqlite3.Connection | None = None
         try:
             with self._errors("open"):
@@ -193,9 +193,18 @@ class FleetStore:
     # States.
 
     def n_states(self) -> int:
-        """Return the number of keys with a state."""
+        """Return the number of keys with a state; refuse a file from which states were removed."""
         with self._errors("read"):
-            return int(self._execute("SELECT COUNT(*) FROM states").fetchone()[0])
+            count = int(self._execute("SELECT COUNT(*) FROM states").fetchone()[0])
+        if count != (expected := self._n_keys()):
+            raise FleetDamaged(
+                f"{self.name} is damaged: it has {count} states for {expected} keys; accepted: a backup of the file"
+            )
+        return count
+
+    def _n_keys(self) -> int:
+        """Return the number of keys that have been written."""
+        return int(self.read_meta("n_keys") or 0)
 
     def read_states(self, keys: Sequence[Key]) -> dict[Key, StoredState]:
         """Return the states of those of the keys that have one."""
@@ -231,13 +240,25 @@ class FleetStore:
         with self._errors("read"):
             return [StateHead(*row) for row in self._execute(query, (n_bytes,))]
 
-    def write_states(self, states: Iterable[StoredState]) -> None:
-        """Write states, or replace them."""
+    def write_states(self, states: Sequence[StoredState], meta: dict[str, bytes]) -> None:
+        """Write states of different keys, or replace them, and named values."""
         with self._writing():
+            n_new = len(states) - self._n_known([state.key for state in states])
+            self.write_meta({**meta, "n_keys": b"%d" % (self._n_keys() + n_new)})
             self._execute_many(
                 "INSERT OR REPLACE INTO states (key, serial, through, state, crc) VALUES (?, ?, ?, ?, ?)",
-                ((*state, self._counted_crc(state.state)) for state in states),
+                ((*state, _state_crc(state)) for state in states),
             )
+        self.uncommitted_bytes += sum(len(state.state) for state in states)
+
+    def _n_known(self, keys: Sequence[Key]) -> int:
+        """Return how many of the keys have a state."""
+        count = 0
+        for at in range(0, len(keys), _N_KEYS):
+            some = keys[at : at + _N_KEYS]
+            query = f"SELECT COUNT(*) FROM states WHERE key IN ({','.join('?' * len(some))})"
+            count += self._execute(query, tuple(some)).fetchone()[0]
+        return count
 
     # The journal.
 
@@ -284,8 +305,26 @@ class FleetStore:
 
     def _commit(self) -> None:
         self._execute("RELEASE part")
+        self._is_committing = True
         self._execute("COMMIT")
-        self._in_transaction = False
+        self._in_transaction = self._is_committing = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the file is open."""
+        return self._connection is not None
+
+    @property
+    def is_in_transaction(self) -> bool:
+        """Whether there are changes that a checkpoint would commit."""
+        return self._in_transaction
+
+    def check_intact(self) -> None:
+        """Raise OSError if states were lost that had been written since the last checkpoint."""
+        if self._is_broken:
+            raise OSError(
+                f"{self.name} could not be written, and what was learned since it was last saved is lost; open it again"
+            )
 
     def close(self) -> None:
         """Close the file without writing anything more; what was not committed is lost."""
@@ -320,18 +359,20 @@ class FleetStore:
                         self._execute("RELEASE part")
                     else:
                         self._commit()
-            except BaseException:
-                self._take_back()
+            except BaseException as error:
+                self._take_back(error)
                 raise
             finally:
-                self._is_writing = False
+                self._is_writing = self._is_committing = False
 
-    def _take_back(self) -> None:
+    def _take_back(self, error: BaseException) -> None:
         """Take back what was written in an interrupted block."""
         assert self._connection is not None
-        if not self._in_transaction:
-            return  # the interruption came after the end
         is_open = self._connection.in_transaction  # some errors have ended the transaction already
+        if self._is_committing and not is_open and not isinstance(error, sqlite3.Error):
+            self._in_transaction = False  # the interruption came after the commit
+        if not self._in_transaction:
+            return
         with suppress(sqlite3.Error):
             if self.durability == "commit" and is_open:
                 # What was written before in the long transaction stays.
@@ -346,31 +387,28 @@ class FleetStore:
 
     def _execute(self, statement: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
         assert self._connection is not None, "the store is closed"
-        if self._is_broken:
-            raise OSError(
-                f"{self.name} could not be written, and what was learned since it was last saved is lost; open it again"
-            )
+        self.check_intact()
         return self._connection.execute(statement, values)
 
     def _execute_many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
         assert self._connection is not None, "the store is closed"
         self._connection.executemany(statement, rows)
 
-    def _counted_crc(self, content: bytes) -> int:
-        self.uncommitted_bytes += len(content)
-        return crc32(content)
-
     def _checked_state(self, stored: list[Any], crc: int) -> StoredState:
         state = StoredState(*stored)
-        self._checked(state.state, crc, f"the state of the key {state.key!r}")
+        if not isinstance(state.state, bytes) or _state_crc(state) != crc:
+            raise self._damaged(f"the state of the key {state.key!r}")
         return state
 
     def _checked(self, content: Any, crc: Any, what: str) -> bytes:
         if not isinstance(content, bytes) or crc32(content) != crc:
-            raise FleetDamaged(
-                f"{self.name} is damaged: {what} does not match its checksum; accepted: a backup of the file"
-            )
+            raise self._damaged(what)
         return content
+
+    def _damaged(self, what: str) -> FleetDamaged:
+        return FleetDamaged(
+            f"{self.name} is damaged: {what} does not match its checksum; accepted: a backup of the file"
+        )
 
     @contextmanager
     def _errors(self, verb: str) -> Iterator[None]:
@@ -410,6 +448,11 @@ def remove_fleet(path: str | os.PathLike[str]) -> None:
     file = Path(os.path.realpath(path))
     for end in ("-wal", "-shm", "-journal", ""):  # the file last: without it, its log belongs to no fleet
         file.with_name(file.name + end).unlink(missing_ok=True)
+
+
+def _state_crc(state: StoredState) -> int:
+    """Return the checksum of everything that is stored for a key."""
+    return crc32(state.state, crc32(repr((state.key, state.serial, state.through)).encode()))
 
 
 def _connect(path: Path) -> sqlite3.Connection:

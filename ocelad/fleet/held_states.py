@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
+from warnings import warn
 
 from ocelad.fleet.fleet_store import FleetStore, StateHead, StoredState
 from ocelad.fleet.keyed_pairs import Key
@@ -65,11 +67,21 @@ class HeldStates:
         self._held: OrderedDict[Key, Held] = OrderedDict()
         self._n_stored = 0 if store is None else store.n_states()  # keys that the disk has
         self._n_new = 0  # keys in memory that the disk has not
+        self._values_first: Callable[[], dict[str, bytes]] = dict
+        self._has_warned = False
 
     @property
     def file(self) -> FleetStore | None:
         """The store, if it is a file that stays when the fleet is closed."""
         return None if self.store is None or self.store.durability == "temporary" else self.store
+
+    @property
+    def unsaved_file(self) -> str | None:
+        """The name of the open file, if what was learned since the last checkpoint is lost without another one."""
+        file = self.file
+        if file is None or file.durability != "commit" or not file.is_open or file.process != os.getpid():
+            return None
+        return file.name if self.unstored_bytes or file.is_in_transaction else None
 
     def n_keys_at_once(self, n_features: int) -> int:
         """Return the number of keys whose states may be in memory beyond the bound."""
@@ -115,21 +127,36 @@ class HeldStates:
         self._held.move_to_end(key)
 
     def evict(self) -> None:
-        """Free memory if more than ``max_bytes`` are in use: the least recently used states go to the disk."""
+        """Free memory if more than ``max_bytes`` are in use: the least recently used states go to the disk.
+
+        On a full disk, the states that it lacks stay in memory, and a later call tries again.
+        """
         if self.n_bytes <= self.max_bytes:
             return
-        excess, leaving = self.n_bytes - int((1.0 - _FREED_SHARE) * self.max_bytes), []
-        for key, held in self._held.items():
-            if excess <= 0:
-                break
-            excess -= _size(key, held)
-            leaving.append(key)
+        leaving = self._least_used(self._held)
         lacking = self._lacking(leaving)
-        if lacking:
-            self._write(lacking)
-            self._mark_stored(lacking)
+        try:
+            if lacking:
+                self._write(lacking)
+                self._mark_stored(lacking)
+        except OSError as error:
+            self.postpone(error)
+            leaving = self._least_used([key for key, held in self._held.items() if held.stored == held.through])
         for key in leaving:
             self._count(key, self._held.pop(key), -1)
+
+    def write_first(self, values: Callable[[], dict[str, bytes]]) -> None:
+        """Write named values together with the next states: the store must not have these without them."""
+        self._values_first = values
+
+    def postpone(self, error: OSError) -> None:
+        """Warn once that states stay in memory because they cannot be written; raise if written ones were lost."""
+        if self.store is not None:
+            self.store.check_intact()
+        if not self._has_warned:
+            self._has_warned = True
+            message = f"{error}. Nothing is lost: states stay in memory, beyond the bound, until they can be written"
+            warn(message, RuntimeWarning, stacklevel=2)
 
     @contextmanager
     def storing_all(self, store: FleetStore) -> Iterator[None]:
@@ -170,14 +197,26 @@ class HeldStates:
         if self.store is not None:
             self.store.close()
 
+    def _least_used(self, keys: Iterable[Key]) -> list[Key]:
+        """Return the first of the keys whose states have to leave the memory."""
+        excess, leaving = self.n_bytes - int((1.0 - _FREED_SHARE) * self.max_bytes), []
+        for key in keys:
+            if excess <= 0:
+                break
+            excess -= _size(key, self._held[key])
+            leaving.append(key)
+        return leaving
+
     def _lacking(self, keys: Iterable[Key]) -> list[tuple[Key, Held]]:
         """Return those of the states that the disk lacks."""
         return [(key, held) for key in keys if (held := self._held[key]).stored != held.through]
 
     def _write(self, states: Sequence[tuple[Key, Held]]) -> None:
-        self._store().write_states(StoredState(key, held.serial, held.through, held.state) for key, held in states)
+        stored = [StoredState(key, held.serial, held.through, held.state) for key, held in states]
+        self._store().write_states(stored, self._values_first())
 
     def _mark_stored(self, states: Sequence[tuple[Key, Held]]) -> None:
+        self._values_first = dict
         for key, held in states:
             if held.stored == NOT_STORED:
                 self._n_stored, self._n_new = self._n_stored + 1, self._n_new - 1
@@ -202,4 +241,4 @@ class HeldStates:
 
 
 def _size(key: Key, held: Held) -> int:
-    return OVERHEAD_BYTES + len(held.state) + (len(key) if isinstance(key, str) else 0)
+    return OVERHEAD_BYTES + len(held.state) + (len(key.encode()) if isinstance(key, str) else 0)

@@ -115,6 +115,11 @@ class KeyedAnswers:
     def __len__(self) -> int:
         return len(self.y)
 
+    @property
+    def max_row_bytes(self) -> int:
+        """The most bytes that ``to_bytes`` takes for an answer, if each has a key of its own."""
+        return 8 * int(self.U.shape[1]) + 6 + max((len(json.dumps(key)) for key in self.rows.keys), default=0)
+
     def parts(self, n_answers: int) -> Iterator[KeyedAnswers]:
         """Return parts of at most this many answers."""
         if len(self) <= n_answers:
@@ -173,7 +178,8 @@ def read_keys(keys: Any, count: int, rows_name: str = "pairs") -> KeyedRows:
     if len(entries) != count:
         raise ValueError(f"keys has {len(entries)} entries for {count} {rows_name}; accepted: one key for each")
     for kind in set(map(type, entries)):
-        if not issubclass(kind, str | int | np.integer) or issubclass(kind, bool):
+        # NumPy's durations are integers to Python.
+        if not issubclass(kind, str | int | np.integer) or issubclass(kind, bool | np.timedelta64):
             row = next(row for row, entry in enumerate(entries) if type(entry) is kind)
             raise TypeError(f"keys holds {entries[row]!r} at row {row}; accepted: {ACCEPTED_KEYS}")
     # Everything per row runs in compiled loops of the interpreter; only distinct keys are looked at one by one.
@@ -195,7 +201,7 @@ def read_keys(keys: Any, count: int, rows_name: str = "pairs") -> KeyedRows:
 
 def check_key(key: Any) -> Key:
     """Return one key, after checking it."""
-    if not isinstance(key, str | int | np.integer) or isinstance(key, bool):
+    if not isinstance(key, str | int | np.integer) or isinstance(key, bool | np.timedelta64):
         raise TypeError(f"the key is {key!r}; accepted: a text, or an integer")
     return read_keys(key, 1).keys[0]
 
@@ -260,11 +266,15 @@ def read_answers(keys: Any, points: Points, y: Any, form: Form) -> KeyedAnswers:
 
 
 class TableColumns(NamedTuple):
-    """The columns of a table of answers: keys, points and labels, not checked yet."""
+    """The columns of a table of answers: keys, points and labels, not checked yet.
+
+    ``names`` are the columns of the left points; None if these are vectors.
+    """
 
     keys: list[Any]
     pairs: Any
     y: list[Any]
+    names: tuple[str, ...] | None
 
 
 def read_table(table: Any, key: str, left: str | Sequence[str], right: str | Sequence[str], same: str) -> TableColumns:
@@ -301,14 +311,19 @@ def read_table(table: Any, key: str, left: str | Sequence[str], right: str | Seq
     points = [_points(frame, columns, name) for columns, name in zip(sides, ("left", "right"), strict=True)]
     if points[0].shape != points[1].shape:
         raise ValueError(f"left has shape {points[0].shape} and right has {points[1].shape}; accepted: the same shape")
-    return TableColumns(frame[key].to_list(), np.stack(points, axis=1), frame[same].to_list())
+    names_of_left = None if _has_vectors(frame, sides[0]) else tuple(sides[0])
+    return TableColumns(frame[key].to_list(), np.stack(points, axis=1), frame[same].to_list(), names_of_left)
+
+
+def _has_vectors(frame: Any, columns: list[str]) -> bool:
+    return len(columns) == 1 and not frame[columns[0]].dtype.is_numeric()
 
 
 def _points(frame: Any, columns: list[str], name: str) -> Floats:
     """Return the points in columns of numbers, or in one column of vectors."""
     if len(frame) == 0:
         return np.empty((0, len(columns)))
-    if len(columns) == 1 and not frame[columns[0]].dtype.is_numeric():
+    if _has_vectors(frame, columns):
         vectors = f"numbers, or vectors of one length, in the column {columns[0]!r}"
         return check_array(frame[columns[0]].to_list(), name, 2, shapes={2: vectors})
     return check_array(dataframes.to_rows(frame.select(columns).to_native(), name).values, name, 2)
@@ -336,10 +351,10 @@ def _entries(keys: Any, count: int) -> list[Any]:
             return entries
         if isinstance(keys, dict | set) or dataframes.is_dataframe(keys):
             raise TypeError(f"keys is a {type(keys).__name__}; accepted: a column of {ACCEPTED_KEYS}")
-    array = np.asarray(keys)
+    array = np.asanyarray(keys)  # a masked array stays one: its masked entries are None
     if array.ndim != 1:
         raise TypeError(f"keys has shape {array.shape}; accepted: {ACCEPTED_KEYS}, one for each row")
-    return list(array.tolist())
+    return list(array) if array.dtype.kind in "mM" else list(array.tolist())  # times are no integers
 
 
 def _plain_key(key: Any) -> Key:

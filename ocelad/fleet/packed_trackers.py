@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cached_property
 from itertools import pairwise
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 import numpy as np
@@ -423,7 +423,10 @@ class PackedTrackers:
         """Lend a worker to the present thread."""
         from ocelad.adaptive.tracker_worker import TrackerWorker
 
-        worker = TrackerWorker(self.n_features, self.form == "compact") if self._idle.empty() else self._idle.get()
+        try:
+            worker = self._idle.get_nowait()
+        except Empty:
+            worker = TrackerWorker(self.n_features, self.form == "compact")
         try:
             yield worker
         finally:

@@ -92,6 +92,7 @@ class StreamLearner:
 
     def _store_prior(self) -> None:
         """Write a renewed prior before later states: from these, learning again would not sample the same states."""
-        if self._has_new_prior and self.shared is not None and (file := self._states.file) is not None:
-            file.write_meta({"shared": self.shared.to_bytes()})
+        shared = self.shared
+        if self._has_new_prior and shared is not None and self._states.file is not None:
+            self._states.write_first(lambda: {"shared": shared.to_bytes()})
         self._has_new_prior = False
