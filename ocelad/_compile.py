@@ -25,27 +25,30 @@ numba_config: Any = numba.config  # its attributes come from the environment and
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 
+@cache
+def announce() -> None:
+    """Say once why the first use is slow."""
+    # Printed to standard error unless the program configures logging, possibly for machine-readable logs.
+    logging.getLogger("ocelad").warning(
+        "ocelad: compiling kernels; this happens once per machine and takes ten seconds to a minute"
+    )
+
+
 class _CompileListener(numba_event.Listener):
     """Acts when numba compiles one of this package's kernels; loading one from the cache does not trigger it.
 
-    Logs once why the first use is slow. Enables SLP vectorization for our kernels; the setting for other functions
+    Announces why the first use is slow. Enables SLP vectorization for our kernels; the setting for other functions
     stays unchanged.
     """
 
     def __init__(self) -> None:
-        self._logged = False
         self._saved_settings: list[Any] = []
 
     def on_start(self, event: Any) -> None:
         self._saved_settings.append(numba_config.SLP_VECTORIZE)
         if event.data["dispatcher"].py_func.__module__.startswith("ocelad."):
             numba_config.SLP_VECTORIZE = 1
-            if not self._logged:
-                self._logged = True
-                # Printed to standard error unless the program configures logging, possibly for machine-readable logs.
-                logging.getLogger("ocelad").warning(
-                    "ocelad: compiling kernels; this happens once per machine and takes ten seconds to a minute"
-                )
+            announce()
 
     def on_end(self, event: Any) -> None:
         numba_config.SLP_VECTORIZE = self._saved_settings.pop()

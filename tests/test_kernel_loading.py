@@ -1,6 +1,9 @@
 """Nobody waits for the compiler: until compiled code is ready, the definitions play."""
 
 import json
+import os
+import subprocess
+import sys
 from copy import copy
 
 import numpy as np
@@ -57,6 +60,32 @@ def test_trials_wait_for_compiled_code(backend, monkeypatch, tmp_path):
 
 def kernels_ready_in_trial(seed):
     return kernel_loading.kernels_ready(start=False)
+
+
+FLEET_JOB = """
+import hashlib
+import numpy as np
+from ocelad.fleet import Fleet
+
+rng = np.random.default_rng(0)
+pairs, keys = rng.normal(size=(400, 2, 3)), np.arange(400) % 3
+with Fleet().learn(keys, pairs, abs(pairs[:, 0, 0] - pairs[:, 1, 0]) < 1) as fleet:
+    print(*(hashlib.sha256(fleet.state(key)).hexdigest() for key in fleet))
+"""
+
+
+@pytest.mark.heavy
+@only_compiled
+def test_a_fleet_learns_the_same_bits_before_and_after_kernels_are_compiled(tmp_path):
+    def run():
+        environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+        job = [sys.executable, "-c", FLEET_JOB]
+        return subprocess.run(job, env=environment, capture_output=True, text=True, check=True)
+
+    cold, warm = run(), run()
+    assert "compiling kernels" in cold.stderr
+    assert warm.stderr == ""
+    assert cold.stdout == warm.stdout
 
 
 # -- The adaptive method --

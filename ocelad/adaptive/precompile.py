@@ -37,6 +37,8 @@ def precompile(family: Family) -> None:
     """Compile the kernels of a family, or load them from the disk cache."""
     if family == "adaptive":
         precompile_adaptive()
+    elif family == "many_trackers":
+        precompile_many_trackers()
     else:  # the engines "blocked" and "sparse" use the kernels of "lowrank"
         _play(track_metric(3, engine=family))
         _play(track_metric(3, engine=family, events="relatives"), relative=True)

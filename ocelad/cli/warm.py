@@ -19,12 +19,11 @@ def warm() -> None:
     from time import perf_counter
 
     start = perf_counter()
-    from ocelad.adaptive.precompile import precompile_engines, precompile_many_trackers
+    from ocelad.adaptive.precompile import precompile_engines
     from ocelad.evaluation.scores.precompile import precompile_scores
     from ocelad.lab.baselines.precompile import precompile_baselines
 
     precompile_engines()
-    precompile_many_trackers()
     precompile_scores()
     precompile_baselines()
     click.echo(f"The kernels are compiled ({perf_counter() - start:.1f} s).")

@@ -13,18 +13,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import Literal, TypeAlias, get_args
 
 from ocelad import _compile
 from ocelad.engines.kernels import rounds
 
-#: The kernels that are compiled together: those of the adaptive method, and those of an engine of the method "rice".
-Family: TypeAlias = Literal["adaptive", "fullrank", "lowrank"]
+#: The kernels that are compiled together: those of the adaptive method, those that play it for many trackers, and those
+#: of an engine of the method "rice".
+Family: TypeAlias = Literal["adaptive", "many_trackers", "fullrank", "lowrank"]
 
 _compilers: dict[Family, subprocess.Popen[bytes]] = {}
 # The number of running blocks that wait for compiled code; see ``waiting_for_kernels``.
 _n_waiting = 0
+# How often ``compile_elsewhere`` looks whether another process has finished.
+_POLL_SECONDS = 0.2
 
 
 def kernels_ready(family: Family = "adaptive", *, start: bool = True) -> bool:
@@ -56,6 +59,24 @@ def waiting_for_kernels() -> Iterator[None]:
         yield
     finally:
         _n_waiting -= 1
+
+
+def compile_elsewhere(family: Family) -> None:
+    """Wait until another process has compiled the kernels of a family, unless the cache on disk holds them.
+
+    A process that compiles kernels may round in another way than those that load them later: the compiler optimizes a
+    kernel together with its callers. States that must have the same bits in every process need kernels that were
+    loaded. If no other process can compile them, this one does when it first needs them.
+    """
+    if _compile.numba_config.DISABLE_JIT or kernels_compiled(family):
+        return
+    _compile.announce()
+    while _is_compiling_elsewhere(family) and not kernels_compiled(family):
+        sleep(_POLL_SECONDS)
+    if not kernels_compiled(family):
+        _start_compiler(family)
+        if family in _compilers:
+            _compilers[family].wait()
 
 
 def compile_probe() -> float:

@@ -21,6 +21,7 @@ from ocelad.adaptive.adaptive_tracker import PLAIN_ROUNDS, AdaptiveTracker
 from ocelad.adaptive.changes import Change
 from ocelad.adaptive.config import AdaptiveConfig
 from ocelad.adaptive.shared_prior import SharedPrior
+from ocelad.engines.kernel_loading import compile_elsewhere
 from ocelad.metric import Metric
 from ocelad.pairs import Events
 
@@ -189,6 +190,7 @@ class PackedTrackers:
 
     def _learn_in_python(self, state: bytes, U: Floats, y: Floats) -> bytes:
         """Learn where kernels cannot: with many features, or where directions have to be orthonormalised."""
+        compile_elsewhere("adaptive")
         tracker = self.tracker(state)
         tracker.replay(Events(U, y))
         return self.pack(tracker, read_header(state).prior)
@@ -426,6 +428,7 @@ class PackedTrackers:
         try:
             worker = self._idle.get_nowait()
         except Empty:
+            compile_elsewhere("many_trackers")
             worker = TrackerWorker(self.n_features, self.form == "compact")
         try:
             yield worker
