@@ -32,7 +32,7 @@ from ocelad.spark import (
     track_stream,
     track_table,
 )
-from ocelad.spark.session import find_java
+from ocelad.spark.session import ARROW_ROWS, find_java
 from ocelad.spark.stored_tracker import StoredTracker
 
 needs = [name for name, found in (("pyspark", find_spec("pyspark")), ("Java", find_java())) if not found]
@@ -386,6 +386,28 @@ def test_two_initial_states_of_a_key_are_refused(spark, files, tmp_path, fleet, 
         rows = track_table(table_of(spark, files), **settings)
     with pytest.raises(Exception, match="initial has two states for the key 'user 1'; accepted: one, as ocelad"):
         run(rounds, tmp_path / "checkpoint", tmp_path / "rounds") if is_stream else rows.collect()
+
+
+def test_the_first_micro_batch_is_not_split(spark, tmp_path, fleet):
+    """Spark splits a key by its limit of rows in the first micro-batch with initial states, so there must be none."""
+    assert spark.conf.get(ARROW_ROWS) == "0"
+    n_answers = 10_100  # more than Spark's own limit
+    table = answers(n_answers, n_keys=1)
+    order = np.random.default_rng(0).permutation(n_answers)
+    spark_cases.write_file(tmp_path / "files", 0, rows_of(table, order.tolist()))
+    settings = {**TIMED, "prior": fleet.priors, "initial": frame_of(spark, fleet).where("user = 'only in the fleet'")}
+    run(track_stream(read_files(spark, tmp_path / "files"), **settings), tmp_path / "checkpoint", tmp_path / "rounds")
+    rows = spark.read.parquet(str(tmp_path / "rounds")).collect()
+    assert [(row["user"], row["n_new"]) for row in rows] == [("user 1", n_answers)]
+    try:
+        spark.conf.set(ARROW_ROWS, 7)
+        with pytest.raises(RuntimeError, match=r"limits them to 7, which would split the answers of a key; accepted"):
+            track_stream(read_files(spark, tmp_path / "files"), **settings)
+        without = {**settings, "initial": None}
+        run(track_stream(read_files(spark, tmp_path / "files"), **without), tmp_path / "other", tmp_path / "others")
+    finally:
+        spark.conf.set(ARROW_ROWS, 0)
+    assert stored_states(spark, tmp_path / "checkpoint")["user 1"] == stored_states(spark, tmp_path / "other")["user 1"]
 
 
 # Distances.

@@ -22,6 +22,10 @@ STATE_ENCODING = "spark.sql.streaming.stateStore.encodingFormat"
 # Otherwise Spark runs micro-batches without rows all the time where keys have a time to live, and availableNow
 # never ends. Expired keys are forgotten without them, too.
 EMPTY_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
+# In the first micro-batch of a query with initial states, Spark hands over the rows of a key in parts of this size, in
+# the order of its shuffle, so that what a key learns would depend on that order. 0: no limit; Spark still limits the
+# bytes of a record batch.
+ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 MIN_SPARK, MIN_JAVA = (4, 1), 17
 NEEDS_SPARK = "ocelad.spark needs Apache Spark 4.1 or newer: pip install 'ocelad[spark]'"
@@ -34,7 +38,9 @@ def spark_session(
     """Return a session with what ``track_stream`` needs: the RocksDB state store, and workers that run this Python.
 
     States are stored as Avro, so that a later version may add a column to them. There are no micro-batches without rows
-    (``spark.sql.streaming.noDataMicroBatches.enabled``): with a time to live they would never end.
+    (``spark.sql.streaming.noDataMicroBatches.enabled``): with a time to live they would never end. The number of rows of
+    an Arrow record batch has no limit (``spark.sql.execution.arrow.maxRecordsPerBatch`` is 0), so that initial states of
+    a stream have the same bits however Spark orders rows.
 
     Parameters
     ----------
@@ -57,7 +63,7 @@ def spark_session(
     # Spark reads it when its context starts; "python3" on the path may be another one.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app_name).config(STATE_STORE, ROCKSDB).config(STATE_ENCODING, "avro")
-    builder = builder.config(EMPTY_BATCHES, "false")
+    builder = builder.config(EMPTY_BATCHES, "false").config(ARROW_ROWS, "0")
     # One task per core learns already: threads within a task would compete for the cores.
     for name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         builder = builder.config(f"spark.executorEnv.{name}", "1")
@@ -85,8 +91,11 @@ def check_session(spark: SparkSession, *, run: bool = True) -> None:
         _check_worker(spark)
 
 
-def check_stream(spark: SparkSession) -> None:
-    """Raise an error if streams of this session cannot keep trackers: Spark's version, state store or Python."""
+def check_stream(spark: SparkSession, *, has_initial: bool = False) -> None:
+    """Raise an error if streams of this session cannot keep trackers: Spark's version, state store or Python.
+
+    With initial states, ``ARROW_ROWS`` must be 0, too.
+    """
     found = tuple(int(part) for part in re.findall(r"\d+", spark.version)[:2])
     if found < MIN_SPARK:
         raise RuntimeError(f"this session runs Spark {spark.version}; accepted: {MIN_SPARK[0]}.{MIN_SPARK[1]} or newer")
@@ -95,6 +104,12 @@ def check_stream(spark: SparkSession) -> None:
         raise RuntimeError(
             f"transformWithState needs the RocksDB state store, and this session has {str(provider).split('.')[-1]}; "
             f"accepted: spark.conf.set({STATE_STORE!r}, {ROCKSDB!r}), or a session of ocelad.spark.spark_session"
+        )
+    if has_initial and int(spark.conf.get(ARROW_ROWS) or 0) > 0:
+        raise RuntimeError(
+            f"initial needs record batches of any number of rows, and this session limits them to "
+            f"{spark.conf.get(ARROW_ROWS)}, which would split the answers of a key; accepted: "
+            f"spark.conf.set({ARROW_ROWS!r}, 0), or a session of ocelad.spark.spark_session"
         )
     check_python(spark)
 

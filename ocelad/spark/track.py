@@ -98,6 +98,7 @@ def track_stream(
     initial : DataFrame or None
         Trackers that were learned before: the key columns and ``state``, one row for each key, as ``track_table`` and
         ``latest`` return them, or the states of a ``Fleet``. Spark reads it when the query starts for the first time.
+        A stream needs ``spark.sql.execution.arrow.maxRecordsPerBatch`` to be 0, as ``spark_session`` sets it.
     with_state : bool
         Whether to return the column ``state``, which ``distance`` and ``embed`` need.
 
@@ -119,7 +120,7 @@ def track_stream(
     """
     if not df.isStreaming:
         raise ValueError("df is a table at rest, and track_stream learns from a stream; use track_table")
-    check_stream(df.sparkSession)
+    check_stream(df.sparkSession, has_initial=initial is not None)
     if watermark is not None and event_time is None:
         raise ValueError("watermark needs event_time, the column of timestamps that it is about")
     columns = check_columns(
