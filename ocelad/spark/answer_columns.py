@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, get_args
 
@@ -11,6 +12,7 @@ from ocelad.fleet.packed_trackers import Form
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructField
 
 #: The column with the points of one side, an array of numbers, or its numeric columns.
 PointColumns: TypeAlias = str | Sequence[str]
@@ -20,8 +22,10 @@ OUTPUT_COLUMNS = ("n_answers", "n_new", "n_skipped", "drift", "n_changes", "last
 #: Names of the columns between the reading of answers and learning.
 ANSWER, TIME, ID = "ocelad_answer", "ocelad_time", "ocelad_id"
 
-_NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
-_IDS = ("tinyint", "smallint", "int", "bigint", "string", "binary")
+# From the smallest to the largest: a cast to a later one keeps the value.
+_WHOLE = ("tinyint", "smallint", "int", "bigint")
+_NUMBERS = (*_WHOLE, "float", "double", "decimal")
+_IDS = (*_WHOLE, "string", "binary")
 _KEYS = (*_IDS, "boolean", "date", "timestamp")
 
 
@@ -78,7 +82,8 @@ def check_columns(
     n_features = check_points(df, {"left": left, "right": right}, n_features)
     _check_type(types, same, "same", ("boolean", *_NUMBERS), "booleans, or numbers: +1, and -1 or 0")
     if event_time is not None:
-        _check_type(types, event_time, "event_time", ("timestamp",), "timestamps")
+        cast = " (a cast to 'timestamp' makes them)" if types.get(event_time) in ("timestamp_ntz", "date") else ""
+        _check_type(types, event_time, "event_time", ("timestamp",), f"timestamps{cast}")
     if id is not None:
         _check_type(types, id, "id", _IDS, "strings, whole numbers or binary")
     sides = [side if isinstance(side, str) else tuple(side) for side in (left, right)]
@@ -99,7 +104,54 @@ def check_key(df: DataFrame, key: str | Sequence[str]) -> tuple[str, ...]:
         if "." in name or "`" in name:
             raise ValueError(f"the key column {name!r} has a dot or a backtick in its name; rename it")
         _check_type(types, name, "key", _KEYS, "strings, whole numbers, booleans, dates, timestamps or binary")
+    if len(set(keys)) < len(keys):
+        twice = next(name for name in keys if keys.count(name) > 1)
+        raise ValueError(f"key names the column {twice!r} twice; accepted: each column once")
     return keys
+
+
+def states_by_key(
+    states: DataFrame, df: DataFrame, keys: tuple[str, ...], role: str, *, narrows: bool = False
+) -> DataFrame:
+    """Return the key columns and ``state`` of a table of trackers, without rows that have no state.
+
+    The keys have the types of those of ``df``: Spark would compare others after a cast, or keep them as other keys.
+
+    Parameters
+    ----------
+    states, df : DataFrame
+    keys : tuple of str
+    role : str
+        The name of the argument, for errors.
+    narrows : bool
+        Whether keys of ``states`` may be whole numbers of more bytes than those of ``df``. They are not cast.
+    """
+    check_spark_table(states, role)
+    check_key(states, keys)
+    found, wanted = dict(states.dtypes), dict(df.dtypes)
+    if found.get("state") != "binary":
+        raise ValueError(f"{role} has no binary column 'state'; accepted: the key columns and state")
+    columns = []
+    for name in keys:
+        ours, theirs = wanted[name], found[name]
+        both_whole = ours in _WHOLE and theirs in _WHOLE
+        is_wider = both_whole and _WHOLE.index(theirs) < _WHOLE.index(ours)
+        if ours != theirs and not is_wider and not (both_whole and narrows):
+            raise TypeError(
+                f"the key column {name!r} has the type {ours} in df and {theirs} in {role}; accepted: the same type, "
+                f"as {role}.withColumn({name!r}, {role}[{name!r}].cast({ours!r})) makes it"
+            )
+        columns.append(column(name).cast(ours).alias(name) if is_wider else column(name))
+    return states.select(*columns, "state").where("state IS NOT NULL")
+
+
+def check_spark_table(df: Any, role: str) -> None:
+    """Refuse what is no DataFrame of Spark."""
+    from pyspark.sql import DataFrame
+
+    if not isinstance(df, DataFrame):
+        kind = f"{type(df).__module__.split('.')[0]}.{type(df).__qualname__}"
+        raise TypeError(f"{role} is a {kind}; accepted: a DataFrame of Spark, such as spark.createDataFrame({role})")
 
 
 def check_points(df: DataFrame, sides: dict[str, PointColumns], n_features: int | None) -> int:
@@ -130,14 +182,18 @@ def column(name: str) -> Any:
     return col(quoted(name))
 
 
-def map_in_arrow(df: DataFrame, function: Callable[[Iterator[Any]], Iterator[Any]], schema: str) -> DataFrame:
-    """Return ``df.mapInArrow(function, schema)``, which Spark refuses if the name of a column has a dot or a space."""
+def map_in_arrow(
+    df: DataFrame, function: Callable[[Iterator[Any]], Iterator[Any]], fields: Sequence[StructField]
+) -> DataFrame:
+    """Return ``df.mapInArrow(function, fields)``, which Spark refuses if the name of a column has a dot or a space."""
+    from pyspark.sql.types import StructType
+
     names = df.columns
 
     def with_names(batches: Iterator[Any]) -> Iterator[Any]:
         return function(batch.rename_columns(names) for batch in batches)
 
-    return df.toDF(*(f"c{at}" for at in range(len(names)))).mapInArrow(with_names, schema)
+    return df.toDF(*(f"c{at}" for at in range(len(names)))).mapInArrow(with_names, StructType(list(fields)))
 
 
 def quoted(name: str) -> str:
@@ -149,10 +205,36 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def schema_of(df: DataFrame, names: Sequence[str]) -> str:
-    """Return the names and types of columns as DDL."""
-    types = dict(df.dtypes)
-    return ", ".join(f"{quoted(name)} {types[name]}" for name in names)
+def fields_of(df: DataFrame, names: Sequence[str]) -> list[StructField]:
+    """Return the names and types of columns. DDL could not express all of them, such as the vectors of pyspark.ml."""
+    from pyspark.sql.types import StructField
+
+    types = {field.name: field.dataType for field in df.schema.fields}
+    return [StructField(name, types[name]) for name in names]
+
+
+def field(name: str, kind: str) -> StructField:
+    """Return a field of a type that has this name in SQL."""
+    from pyspark.sql import types
+
+    kinds: dict[str, Any] = {
+        "INT": types.IntegerType(),
+        "BIGINT": types.LongType(),
+        "DOUBLE": types.DoubleType(),
+        "STRING": types.StringType(),
+        "BINARY": types.BinaryType(),
+        "TIMESTAMP": types.TimestampType(),
+        "ARRAY<DOUBLE>": types.ArrayType(types.DoubleType()),
+    }
+    return types.StructField(name, kinds[kind])
+
+
+def unused_name(df: DataFrame, name: str) -> str:
+    """Return the name, with underscores at its end until no column has it."""
+    taken = {other.lower() for other in df.columns}
+    while name in taken:
+        name += "_"
+    return name
 
 
 def _as_tuple(names: str | Sequence[str]) -> tuple[str, ...]:
@@ -162,6 +244,6 @@ def _as_tuple(names: str | Sequence[str]) -> tuple[str, ...]:
 def _check_type(types: dict[str, str], name: str, role: str, accepted: Sequence[str], words: str) -> None:
     if name not in types:
         raise ValueError(f"{role} is {name!r}, which is no column; the columns are {', '.join(map(repr, types))}")
-    kind = types[name].split("(")[0]
+    kind = re.sub(r"\([^)]*\)", "", types[name])  # decimal(20,10) is a decimal
     if kind not in accepted:
         raise TypeError(f"{role} is the column {name!r} of type {types[name]}; accepted: {words}")

@@ -9,17 +9,28 @@ import numpy as np
 
 from ocelad._validation import check_integer
 from ocelad.adaptive.shared_prior import SharedPrior, as_priors
-from ocelad.fleet.packed_trackers import Form, PackedTrackers
+from ocelad.fleet.packed_trackers import Form
 from ocelad.fleet.row_measures import Kind, RowMeasure, metric_from_numbers, metric_numbers, rows_by_code
 from ocelad.metric import Metric
-from ocelad.spark.answer_columns import PointColumns, check_key, check_points, column, map_in_arrow, quoted, schema_of
+from ocelad.spark.answer_columns import (
+    PointColumns,
+    check_key,
+    check_points,
+    check_spark_table,
+    column,
+    field,
+    fields_of,
+    map_in_arrow,
+    states_by_key,
+    unused_name,
+)
+from ocelad.spark.processor import LearningSettings
 from ocelad.spark.session import check_python
-from ocelad.spark.stored_tracker import StoredTracker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructField
 
-_STATE, _METRIC = "ocelad_state", "ocelad_metric"
 _TYPES = {"distance": "DOUBLE", "probability": "DOUBLE", "embed": "ARRAY<DOUBLE>"}
 # Metrics of one record batch of states are computed together.
 _BLOCK_STATES = 1024
@@ -45,6 +56,9 @@ def distance(
 
     Where a point is null, holds null or has another length, the result is null. NaN and infinity give NaN.
 
+    It is a function of DataFrames by ``mapInArrow``, computed for many rows at once as pandas UDFs are; it is no
+    function for SQL.
+
     Parameters
     ----------
     df : DataFrame
@@ -56,9 +70,9 @@ def distance(
     states : DataFrame or None
         The key columns and ``state``, one row for each key, as ``track_table`` and ``latest`` return them.
     key : str or list of str
-        The key columns of both tables.
+        The key columns of both tables, of the same types.
     prior, form
-        Those with which the trackers have learned.
+        Those with which the trackers have learned; others are refused.
     n_features : int or None
         Needed with ``states`` if points are arrays.
     output : str
@@ -147,25 +161,28 @@ def _measured(
         raise TypeError(f"metric is a {type(metric).__name__}; accepted: a Metric, such as tracker.metric_")
     if (states is None) != (key is None):
         raise ValueError("states and key belong together: key names the key columns of both tables")
+    check_spark_table(df, "df")
     check_python(df.sparkSession)
     if output in df.columns:
         raise ValueError(f"df has a column {output!r} already; choose another name with output=")
     roles = ("points",) if kind == "embed" else ("left", "right")
     expected = n_features if metric is None else metric.n_features
+    if n_features not in (None, expected):
+        raise ValueError(f"the metric has {expected} features; got n_features={n_features}")
     count = check_points(df, dict(zip(roles, sides, strict=True)), expected)
     checked = tuple(side if isinstance(side, str) else tuple(side) for side in sides)
     measure = RowMeasure(kind, checked, count, output, n_components)
     if metric is not None:
-        return map_in_arrow(df, _by_metric(measure, metric), _schema(df, measure))
+        return map_in_arrow(df, _by_metric(measure, metric), _fields(df, measure))
     assert states is not None
     assert key is not None
     keys = check_key(df, key)
-    if check_key(states, keys) and dict(states.dtypes).get("state") != "binary":
-        raise ValueError("states has no binary column 'state'; accepted: the key columns and state")
+    of_keys = states_by_key(states, df, keys, "states", narrows=True)
     if states.isStreaming:
         raise ValueError("states is a stream; accepted: a table at rest with one row for each key")
-    packed = PackedTrackers(count, form=form, priors=as_priors(prior, count))
-    return _by_key(df, states.select(*map(column, (*keys, "state"))), keys, measure, packed)
+    settings = LearningSettings(count, form, as_priors(prior, count), has_ids=False)
+    settings.learner()  # refuses a form
+    return _by_key(df, of_keys, keys, measure, settings)
 
 
 def _by_metric(measure: RowMeasure, metric: Metric) -> Callable[[Iterator[Any]], Iterator[Any]]:
@@ -178,57 +195,69 @@ def _by_metric(measure: RowMeasure, metric: Metric) -> Callable[[Iterator[Any]],
 
 
 def _by_key(
-    df: DataFrame, states: DataFrame, keys: tuple[str, ...], measure: RowMeasure, packed: PackedTrackers
+    df: DataFrame, states: DataFrame, keys: tuple[str, ...], measure: RowMeasure, settings: LearningSettings
 ) -> DataFrame:
     """Join rows with the metrics of their keys, which are computed once for each key."""
-    from pyspark.sql.functions import col
+    from pyspark.sql.functions import coalesce, col, concat, concat_ws, count, first, lit, raise_error, when
 
-    metrics = map_in_arrow(states, _metrics_of(packed, keys), f"{schema_of(states, keys)}, {_METRIC} BINARY")
-    renamed = metrics.select(*(column(name).alias(f"ocelad_key_{at}") for at, name in enumerate(keys)), _METRIC)
-    same_key = [column(name) == col(f"ocelad_key_{at}") for at, name in enumerate(keys)]
-    joined = df.join(renamed, same_key, "left").drop(*(f"ocelad_key_{at}" for at in range(len(keys))))
+    of_row = unused_name(df, "ocelad_metric")
+    key_names = [unused_name(df, f"ocelad_key_{at}") for at in range(len(keys))]
+    metrics = map_in_arrow(
+        states, _metrics_of(settings, keys, of_row), [*fields_of(states, keys), field(of_row, "BINARY")]
+    )
+    metrics = metrics.toDF(*key_names, of_row).dropna(subset=key_names)  # null is no key
+    # The aggregation refuses a second state of a key, which would multiply the rows of df. It needs no shuffle beyond
+    # that of the join.
+    key_text = concat_ws(", ", *(coalesce(col(name).cast("string"), lit("null")) for name in key_names))
+    sentence = concat(
+        lit("states has two states for the key "), key_text, lit("; accepted: one, as ocelad.spark.latest returns them")
+    )
+    metric = when(count(lit(1)) > 1, raise_error(sentence)).otherwise(first(of_row))
+    metrics = metrics.groupBy(*key_names).agg(metric.alias(of_row))
+    same_key = [column(name) == col(key_name) for name, key_name in zip(keys, key_names, strict=True)]
+    joined = df.join(metrics, same_key, "left").drop(*key_names)
 
     def apply(batches: Iterator[Any]) -> Iterator[Any]:
-        new_key = packed.metric_of_new_key()
+        new_key = settings.learner().packed.metric_of_new_key()
         for batch in batches:
-            at = batch.schema.get_field_index(_METRIC)
+            at = batch.schema.get_field_index(of_row)
             distinct = batch.column(at).dictionary_encode()
             codes = np.asarray(distinct.indices.fill_null(-1).to_numpy(zero_copy_only=False))
             metrics = (
                 (members, new_key if code < 0 else _read_metric(distinct.dictionary[code].as_py()))
                 for code, members in rows_by_code(codes)
             )
-            rows = batch.select([name for name in batch.schema.names if name != _METRIC])
+            rows = batch.select([name for name in batch.schema.names if name != of_row])
             yield rows.append_column(measure.output, measure.column(rows, metrics))
 
-    return map_in_arrow(joined, apply, _schema(df, measure))
+    return map_in_arrow(joined, apply, _fields(df, measure))
 
 
-def _metrics_of(packed: PackedTrackers, keys: tuple[str, ...]) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def _metrics_of(
+    settings: LearningSettings, keys: tuple[str, ...], output: str
+) -> Callable[[Iterator[Any]], Iterator[Any]]:
     """Return a function that turns states into metrics: a metric is small, and needs no further computation."""
 
     def apply(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
 
+        learner = settings.learner()
         for batch in batches:
             for first in range(0, batch.num_rows, _BLOCK_STATES):
                 part = batch.slice(first, _BLOCK_STATES)
-                states = [None if state is None else bytes(state) for state in part.column("state").to_pylist()]
-                trackers = [None if state is None else StoredTracker.from_bytes(state).tracker for state in states]
+                trackers = [learner.read(bytes(state)).tracker for state in part.column("state").to_pylist()]
                 arrays = {name: part.column(name) for name in keys}
-                arrays[_METRIC] = pa.array([_write_metric(metric) for metric in packed.metrics(trackers)], pa.binary())
+                metrics = learner.packed.metrics(trackers)
+                arrays[output] = pa.array([metric_numbers(metric).tobytes() for metric in metrics], pa.binary())
                 yield pa.RecordBatch.from_pydict(arrays)
 
     return apply
-
-
-def _write_metric(metric: Metric) -> bytes:
-    return metric_numbers(metric).tobytes()
 
 
 def _read_metric(data: bytes) -> Metric:
     return metric_from_numbers(np.frombuffer(data))
 
 
-def _schema(df: DataFrame, measure: RowMeasure) -> str:
-    return f"{schema_of(df, df.columns)}, {quoted(measure.output)} {_TYPES[measure.kind]}"
+def _fields(df: DataFrame, measure: RowMeasure) -> list[StructField]:
+    # The fields of df keep their metadata: a watermark of a stream, and the names of the entries of vectors.
+    return [*df.schema.fields, field(measure.output, _TYPES[measure.kind])]

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ocelad.adaptive.shared_prior import SharedPrior
-from ocelad.fleet.packed_trackers import NO_PRIOR, Form, PackedTrackers
-from ocelad.spark.stored_tracker import Ids, StoredTracker, Times, digests, prior_digest
-
-_NO_DIGEST = bytes(8)
+from ocelad.fleet.packed_trackers import Form, PackedTrackers
+from ocelad.fleet.stored_tracker import NO_DIGEST, Ids, StoredTracker, Times, digests, prior_digest
 
 
 class KeyAnswers(NamedTuple):
@@ -27,7 +25,7 @@ class KeyAnswers(NamedTuple):
     """
 
     answers: npt.NDArray[np.void]
-    ids: Sequence[Hashable] | None = None
+    ids: Sequence[Any] | None = None
 
 
 class Learned(NamedTuple):
@@ -72,7 +70,8 @@ class KeyLearner:
     """
 
     def __init__(self, n_features: int, *, form: Form = "exact", priors: Sequence[SharedPrior] = ()) -> None:
-        self.packed = PackedTrackers(n_features, form=form, priors=priors)
+        # Spark runs one task per core: threads within a task would compete for the cores.
+        self.packed = PackedTrackers(n_features, form=form, priors=priors, n_threads=1)
         self._digests = [prior_digest(prior) for prior in priors]
 
     def learn(
@@ -89,7 +88,7 @@ class KeyLearner:
             An event time in microseconds. Answers up to it are late: they are not learned. Their ids are forgotten,
             because they would be late if they came again. None: no answer is late, and no id is forgotten.
         """
-        before = [self._begin() if data is None else self._read(data) for data in stored]
+        before = [self._begin() if data is None else self.read(data) for data in stored]
         chosen = [self._choose(state, key, watermark) for state, key in zip(before, keys, strict=True)]
         learning = [at for at, (answers, _, _) in enumerate(chosen) if len(answers)]
         trackers: list[bytes | None] = [state.tracker or None for state in before]
@@ -115,39 +114,18 @@ class KeyLearner:
 
     def adopt(self, tracker: bytes) -> bytes:
         """Return the content of the state store for a tracker that was learned before."""
-        return self._read(tracker).to_bytes()
+        stored = self.read(tracker)
+        self.packed.summary(stored.tracker)  # refuses bytes that are no tracker
+        return stored.to_bytes()
+
+    def read(self, data: bytes) -> StoredTracker:
+        """Return the state of a key, which must belong to trackers of these settings."""
+        return StoredTracker.from_bytes(data).checked(self.packed, self._digests)
 
     def _begin(self) -> StoredTracker:
         prior = len(self._digests) - 1
-        digest = self._digests[prior] if self._digests else _NO_DIGEST
+        digest = self._digests[prior] if self._digests else NO_DIGEST
         return StoredTracker(b"", self.packed.n_features, self.packed.form, prior, digest)
-
-    def _read(self, data: bytes) -> StoredTracker:
-        """Return the state of a key, which must belong to trackers of these settings."""
-        stored, packed = StoredTracker.from_bytes(data), self.packed
-        if stored.prior is None:  # the bytes of a tracker
-            stored = stored._replace(
-                n_features=packed.n_features, form=packed.form, prior=packed.summary(stored.tracker).prior
-            )
-        assert stored.prior is not None
-        if stored.n_features != packed.n_features:
-            raise ValueError(f"the state has {stored.n_features} features; {packed.n_features} are expected")
-        if stored.form != packed.form:
-            raise ValueError(f"the state has the {stored.form} form; form={packed.form!r} was asked for")
-        if stored.prior >= len(self._digests):
-            raise ValueError(
-                f"the state began with prior {stored.prior + 1}, and {len(self._digests)} were given; accepted: all "
-                "priors that it was learned with, in the same order, then new ones"
-            )
-        if stored.prior == NO_PRIOR:
-            return stored
-        digest = self._digests[stored.prior]
-        if stored.prior_digest not in (digest, _NO_DIGEST):
-            raise ValueError(
-                f"the state began with another prior than prior {stored.prior + 1} of those given; accepted: all "
-                "priors that it was learned with, in the same order, then new ones"
-            )
-        return stored._replace(prior_digest=digest)
 
     def _choose(
         self, state: StoredTracker, key: KeyAnswers, watermark: int | None
@@ -185,7 +163,7 @@ class KeyLearner:
             "drift": float(summary.drift),
             "n_changes": len(changes),
             "last_change": int(changes[-1].round) if changes else None,
-            "state": learned.tracker,
+            "state": learned.stored,
         }
 
 
@@ -193,7 +171,10 @@ def answer_order(answers: npt.NDArray[np.void], ids: Sequence[Any] | None) -> li
     """Return the order in which a key learns: by event time (or arrival), then id, then the answers' own bytes.
 
     Answers that differ in nothing are the same in any order, so what is learned does not depend on how Spark's shuffle
-    orders rows.
+    orders rows. Arrival is the position of a row in its partition. It depends on how Spark divides the rows of a source
+    into partitions, which follows the number of cores, so that only event times or ids promise the same bits after a
+    restart. Arrival is kept nevertheless: the content of answers as their order would learn all "different" before all
+    "same", and hide changes of the question.
     """
     times, content = answers["order"].tolist(), [answer.tobytes() for answer in answers]
     if ids is None:

@@ -9,12 +9,13 @@ import numpy as np
 
 from ocelad.adaptive.shared_prior import SharedPrior
 from ocelad.fleet.packed_trackers import Form
-from ocelad.spark.answer_columns import ANSWER, ID, OUTPUT_COLUMNS
+from ocelad.spark.answer_columns import ANSWER, ID, OUTPUT_COLUMNS, field
 from ocelad.spark.answer_rows import answer_type
 from ocelad.spark.key_learner import KeyAnswers, KeyLearner
 
 if TYPE_CHECKING:
     from pyspark.sql import Row
+    from pyspark.sql.types import StructField
 
 #: The name and the schema of the state in Spark's state store: they are the same in all versions.
 STATE_NAME, STATE_SCHEMA = "tracker", "state BINARY"
@@ -96,6 +97,7 @@ class TrackerProcessor:
 
     def handleInitialState(self, key: tuple[Any, ...], initialState: Row, timerValues: Any) -> None:
         """Begin with a tracker that was learned before."""
+        check_initial_key(key)
         if self._state.exists():
             raise two_states(key)
         self._state.update((self.learner.adopt(bytes(initialState["state"])),))
@@ -114,11 +116,13 @@ def two_states(key: tuple[Any, ...]) -> ValueError:
     return ValueError(f"initial has two states for the key {name}; accepted: one, as ocelad.spark.latest returns them")
 
 
-def output_schema(outputs: tuple[str, ...] = OUTPUT_COLUMNS) -> str:
-    """Return the columns of a report, as DDL.
+def check_initial_key(key: tuple[Any, ...]) -> None:
+    """Refuse an initial state of a key that is null: no answer is learned for it."""
+    if None in key:
+        raise ValueError(f"initial has a state whose key is null ({', '.join(map(repr, key))}); accepted: a key")
 
-    >>> output_schema(("n_answers", "drift"))
-    'n_answers BIGINT, drift DOUBLE'
-    """
+
+def output_fields(outputs: tuple[str, ...] = OUTPUT_COLUMNS) -> list[StructField]:
+    """Return the columns of a report."""
     types = dict(zip(OUTPUT_COLUMNS, ("BIGINT", "BIGINT", "BIGINT", "DOUBLE", "INT", "BIGINT", "BINARY"), strict=True))
-    return ", ".join(f"{name} {types[name]}" for name in outputs)
+    return [field(name, types[name]) for name in outputs]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -20,19 +21,23 @@ from ocelad.spark.answer_columns import (
     PointColumns,
     check_columns,
     check_key,
+    check_spark_table,
     column,
+    field,
+    fields_of,
     map_in_arrow,
-    schema_of,
+    states_by_key,
 )
 from ocelad.spark.answer_rows import answer_type, read_answers, to_binary
 from ocelad.spark.key_learner import KeyAnswers, Learned
-from ocelad.spark.processor import LearningSettings, TrackerProcessor, output_schema, two_states
+from ocelad.spark.processor import LearningSettings, TrackerProcessor, check_initial_key, output_fields, two_states
 from ocelad.spark.session import check_python, check_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructField
 
-# Tables at rest learn about this many answers at once: enough for all cores, and a few hundred MB at most.
+# Tables at rest learn about this many answers at once: few calls for many keys, and a few hundred MB at most.
 BLOCK_ANSWERS, BLOCK_KEYS = 65_536, 4_096
 _STATE = "ocelad_state"
 _SECONDS = {"s": 1, "second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 604800}
@@ -47,7 +52,7 @@ def track_stream(
     same: str,
     n_features: int | None = None,
     event_time: str | None = None,
-    watermark: str | None = None,
+    watermark: timedelta | str | None = None,
     id: str | None = None,
     prior: SharedPrior | Sequence[SharedPrior] | None = None,
     form: Form = "exact",
@@ -58,11 +63,12 @@ def track_stream(
     """Learn one distance for each key of a stream; return a row for each key and micro-batch.
 
     The state of a key is one binary value in Spark's RocksDB state store. Spark's checkpoint makes it exactly-once: a
-    query that is killed and started again ends with the same bits. Rows that are not answers are skipped;
-    ``refused_rows`` returns them with the reason.
+    query that is killed and started again learns each answer once. With ``event_time`` or ``id`` it ends with the same
+    bits. Rows that are not answers are skipped; ``refused_rows`` returns them with the reason.
 
     A key learns the answers of a micro-batch in the order of their event times, then ids. Without ``event_time`` and
-    ``id``, the order is that of the rows in their partition.
+    ``id``, the order is that of the rows in their partitions, and a restart on another number of cores, on which
+    Spark's partitions depend, may end with other bits.
 
     Parameters
     ----------
@@ -78,7 +84,7 @@ def track_stream(
         Needed if points are arrays.
     event_time : str or None
         A column of timestamps.
-    watermark : str or None
+    watermark : timedelta, str or None
         How late an answer may be, such as ``"10 minutes"``: answers up to the watermark of a micro-batch are not
         learned. They count in ``n_skipped``, or in the query's progress (``numRowsDroppedByWatermark``) if Spark drops
         them before, which it does without ``ttl`` for those that were late in the micro-batch before, too. None: late
@@ -108,7 +114,8 @@ def track_stream(
         A stream with the key and ``n_answers``, the number of answers learned so far; ``n_new`` and ``n_skipped``,
         those of this micro-batch that were learned, and not learned; ``drift``, the relative change of the metric per
         answer; ``n_changes``, the number of detected changes of the question, and ``last_change``, the first answer of
-        the last one; ``state``. Write it in output mode append.
+        the last one; ``state``, what the state store holds: the tracker, the digest of its prior and, with ``id``, the
+        ids that it has learned. Write it in output mode append.
 
     Examples
     --------
@@ -118,11 +125,13 @@ def track_stream(
         rounds = track_stream(answers, key="user", left="x", right="z", same="same", n_features=25)
         rounds.writeStream.format("parquet").option("checkpointLocation", "checkpoint").start("rounds")
     """
+    check_spark_table(df, "df")
     if not df.isStreaming:
         raise ValueError("df is a table at rest, and track_stream learns from a stream; use track_table")
     check_stream(df.sparkSession, has_initial=initial is not None)
     if watermark is not None and event_time is None:
         raise ValueError("watermark needs event_time, the column of timestamps that it is about")
+    _check_own_watermark(df, watermark)
     columns = check_columns(
         df, key=key, left=left, right=right, same=same, n_features=n_features, event_time=event_time, id=id, form=form
     )
@@ -132,14 +141,19 @@ def track_stream(
     outputs = OUTPUT_COLUMNS if with_state else OUTPUT_COLUMNS[:-1]
     answers = _answers(df, columns, with_time=has_watermark)
     if watermark is not None:
-        answers = answers.withWatermark(TIME, watermark)
+        delay = (
+            f"{_milliseconds(watermark, 'watermark')} milliseconds" if isinstance(watermark, timedelta) else watermark
+        )
+        answers = answers.withWatermark(TIME, delay)
     begin = None
     if initial is not None:
-        begin = _states(initial, columns.key).groupBy(*columns.key)
+        begin = states_by_key(initial, df, columns.key, "initial").groupBy(*(column(name) for name in columns.key))
+    from pyspark.sql.types import StructType
+
     grouped: Any = answers.groupBy(*(column(name) for name in columns.key))
     rounds: DataFrame = grouped.transformWithState(
         TrackerProcessor(settings, columns.key, outputs, ttl_ms),
-        outputStructType=f"{schema_of(df, columns.key)}, {output_schema(outputs)}",
+        outputStructType=StructType([*fields_of(df, columns.key), *output_fields(outputs)]),
         outputMode="append",
         # Spark expires state by processing time only, and drops late rows by event time only.
         timeMode="ProcessingTime" if ttl_ms is not None else "EventTime" if has_watermark else "None",
@@ -165,8 +179,9 @@ def track_table(
 ) -> DataFrame:
     """Learn one distance for each key of a table at rest; return one row for each key.
 
-    It learns what ``track_stream`` would learn from the same rows in one micro-batch, to the same bits, and many keys
-    at a time. Keys of ``initial`` without answers are returned as they are.
+    It learns what ``track_stream`` would learn from the same rows in one micro-batch, to the same bits with
+    ``event_time`` or ``id``, and many keys at a time. Keys of ``initial`` without answers are returned, too. As
+    ``initial`` of a stream with the same ``id``, the result lets the stream skip answers that the table had.
 
     Parameters
     ----------
@@ -182,6 +197,7 @@ def track_table(
     """
     from pyspark.sql.functions import lit
 
+    check_spark_table(df, "df")
     if df.isStreaming:
         raise ValueError("df is a stream, and track_table learns from a table at rest; use track_stream")
     check_python(df.sparkSession)
@@ -191,12 +207,12 @@ def track_table(
     outputs = OUTPUT_COLUMNS if with_state else OUTPUT_COLUMNS[:-1]
     rows = _answers(df, columns, with_time=False).withColumn(_STATE, lit(None).cast("binary"))
     if initial is not None:
-        states = _states(initial, columns.key).withColumnRenamed("state", _STATE)
+        states = states_by_key(initial, df, columns.key, "initial").withColumnRenamed("state", _STATE)
         rows = rows.unionByName(states, allowMissingColumns=True)
     keys = [column(name) for name in columns.key]
     by_key = rows.repartition(*keys).sortWithinPartitions(*keys, column(ANSWER).isNotNull())
     learn = _table_learner(_settings(columns, prior, form), columns.key, outputs)
-    return map_in_arrow(by_key, learn, f"{schema_of(df, columns.key)}, {output_schema(outputs)}")
+    return map_in_arrow(by_key, learn, [*fields_of(df, columns.key), *output_fields(outputs)])
 
 
 def refused_rows(
@@ -229,6 +245,7 @@ def refused_rows(
         refused = refused_rows(answers, **columns)
         refused.writeStream.format("json").option("checkpointLocation", "checkpoint-refused").start("refused")
     """
+    check_spark_table(df, "df")
     check_python(df.sparkSession)
     columns = check_columns(
         df, key=key, left=left, right=right, same=same, n_features=n_features, event_time=event_time, id=id, form=form
@@ -244,8 +261,7 @@ def refused_rows(
             bad = pa.array([problem is not None for problem in problems])
             yield batch.append_column("problem", pa.array(problems, pa.string())).filter(bad)
 
-    schema = ", ".join([schema_of(df, tuple(df.columns)), "problem STRING"])
-    return map_in_arrow(df, refused, schema)
+    return map_in_arrow(df, refused, [*df.schema.fields, field("problem", "STRING")])
 
 
 def _answers(df: DataFrame, columns: AnswerColumns, *, with_time: bool) -> DataFrame:
@@ -270,14 +286,15 @@ def _answers(df: DataFrame, columns: AnswerColumns, *, with_time: bool) -> DataF
             arrays[ANSWER] = to_binary(answers)
             yield pa.RecordBatch.from_pydict(arrays).filter(pa.array([problem is None for problem in problems]))
 
-    types = dict(df.dtypes)
-    schema = [schema_of(df, columns.key)]
+    from pyspark.sql.types import StructField
+
+    fields: list[StructField] = fields_of(df, columns.key)
     if columns.id is not None:
-        schema.append(f"{ID} {types[columns.id]}")
+        fields += [StructField(ID, one.dataType) for one in fields_of(df, [columns.id])]
     if with_time:
-        schema.append(f"{TIME} TIMESTAMP")
-    schema.append(f"{ANSWER} BINARY")
-    return map_in_arrow(df.select(*(column(name) for name in columns.names)), good, ", ".join(schema))
+        fields.append(field(TIME, "TIMESTAMP"))
+    fields.append(field(ANSWER, "BINARY"))
+    return map_in_arrow(df.select(*(column(name) for name in columns.names)), good, fields)
 
 
 def _table_learner(
@@ -326,6 +343,7 @@ class _KeyBlock:
                 self._answers.append([])
                 self._ids.append([])
             if answer is None:
+                check_initial_key(name)
                 if self._states[-1] is not None:
                     raise two_states(name)
                 self._states[-1] = state
@@ -371,6 +389,8 @@ def _settings(
 def latest(rounds: DataFrame, *, key: str | Sequence[str]) -> DataFrame:
     """Return the last row of each key of a table that ``track_stream`` wrote: the one with the most answers.
 
+    Of several with as many, it is one in which nothing new was learned.
+
     With ``ttl``, a key that was forgotten begins to count again, and its last row may be another one: overwrite the
     states of each micro-batch by key then, with ``foreachBatch``.
 
@@ -389,22 +409,35 @@ def latest(rounds: DataFrame, *, key: str | Sequence[str]) -> DataFrame:
     """
     from pyspark.sql.functions import col, max_by, struct
 
+    check_spark_table(rounds, "rounds")
     if rounds.isStreaming:
         raise ValueError("rounds is a stream; accepted: a table at rest that track_stream wrote")
     keys = check_key(rounds, key)
     if "n_answers" not in rounds.columns:
         raise ValueError("rounds has no column 'n_answers'; accepted: a table that track_stream wrote")
     others = [column(name).alias(name) for name in rounds.columns if name not in keys]
-    last = max_by(struct(*others), col("n_answers")).alias("ocelad_last")
+    # Where nothing was learned, the number of answers stays. The other columns make the choice the same each time.
+    ranks = [col("n_answers"), *(-col(name) for name in ("n_new",) if name in rounds.columns)]
+    ranks += [col(name) for name in ("n_skipped", "state") if name in rounds.columns]
+    last = max_by(struct(*others), struct(*ranks)).alias("ocelad_last")
     return rounds.groupBy(*(column(name) for name in keys)).agg(last).select(*map(column, keys), "ocelad_last.*")
 
 
-def _states(states: DataFrame, key: tuple[str, ...]) -> DataFrame:
-    """Return the keys and the states of a table of trackers."""
-    check_key(states, key)
-    if dict(states.dtypes).get("state") != "binary":
-        raise ValueError("initial has no binary column 'state'; accepted: the key columns and state")
-    return states.select(*(column(name) for name in key), "state").where("state IS NOT NULL")
+def _check_own_watermark(df: DataFrame, watermark: timedelta | str | None) -> None:
+    """Refuse a second watermark, which Spark refuses when the query runs; warn of one that has no effect here."""
+    named = [one.name for one in df.schema.fields if "spark.watermarkDelayMs" in (one.metadata or {})]
+    if not named:
+        return
+    if watermark is not None:
+        raise ValueError(
+            f"df has a watermark on {named[0]!r} already, and Spark allows one; accepted: watermark=, or withWatermark "
+            "before, but not both"
+        )
+    warnings.warn(
+        f"track_stream does not use the watermark of df on {named[0]!r}, and learns late answers; to skip them, give "
+        "watermark= in its place",
+        stacklevel=3,
+    )
 
 
 def _milliseconds(duration: timedelta | str, name: str) -> int:

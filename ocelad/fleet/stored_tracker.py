@@ -1,9 +1,9 @@
-"""StoredTracker: what Spark's state store holds for a key, a tracker and the ids that it has learned, as bytes."""
+"""StoredTracker: a tracker and the ids of answers that it has learned, as bytes for Spark's state store."""
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from typing import NamedTuple, Self
 
@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ocelad.adaptive.shared_prior import SharedPrior
+from ocelad.fleet.packed_trackers import NO_PRIOR, PackedTrackers, read_header
 
 Ids = npt.NDArray[np.uint64]
 Times = npt.NDArray[np.int64]
@@ -19,14 +20,14 @@ Times = npt.NDArray[np.int64]
 # number of ids, digest of the prior.
 _HEADER = struct.Struct("<4sB?BxhxxII8s")
 _MAGIC, _VERSION = b"oces", 1
-_NO_DIGEST = bytes(8)
+NO_DIGEST = bytes(8)
 
 
 class StoredTracker(NamedTuple):
     """The tracker of a key, and what is needed to learn each answer once and only with the prior that it began with.
 
     The state store sees one binary column, so that its schema never changes. A tracker's own bytes, without the rest,
-    are accepted, too: those of a fleet, or of a table that ``track_stream`` wrote.
+    are accepted, too: those of a fleet.
 
     Attributes
     ----------
@@ -55,7 +56,7 @@ class StoredTracker(NamedTuple):
     n_features: int | None = None
     form: str | None = None
     prior: int | None = None
-    prior_digest: bytes = _NO_DIGEST
+    prior_digest: bytes = NO_DIGEST
     ids: Ids = np.empty(0, np.uint64)
     times: Times | None = None
 
@@ -95,15 +96,58 @@ class StoredTracker(NamedTuple):
         times = np.frombuffer(stored, "<i8", n_ids, begin + 8 * n_ids).astype(np.int64) if has_times else None
         return cls(stored[end:], n_features, form, prior, digest, ids, times)
 
+    def checked(self, packed: PackedTrackers, prior_digests: Sequence[bytes]) -> Self:
+        """Return the same with all that is known of it; refuse a tracker of other settings or of other priors.
 
-def digests(ids: Iterable[Hashable]) -> Ids:
+        Parameters
+        ----------
+        packed : PackedTrackers
+            What reads the tracker.
+        prior_digests : sequence of bytes
+            ``prior_digest`` of its priors.
+        """
+        stored = self
+        if stored.prior is None:  # the bytes of a tracker
+            prior = read_header(stored.tracker).prior
+            stored = stored._replace(n_features=packed.n_features, form=packed.form, prior=prior)
+        assert stored.prior is not None
+        if stored.n_features != packed.n_features:
+            raise ValueError(f"the state has {stored.n_features} features; {packed.n_features} are expected")
+        if stored.form != packed.form:
+            raise ValueError(f"the state has the {stored.form} form; form={packed.form!r} was asked for")
+        if stored.prior >= len(prior_digests):
+            raise ValueError(
+                f"the state began with prior {stored.prior + 1}, and {len(prior_digests)} were given; accepted: all "
+                "priors that it was learned with, in the same order, then new ones"
+            )
+        if stored.prior == NO_PRIOR:
+            return stored
+        digest = prior_digests[stored.prior]
+        if stored.prior_digest not in (digest, NO_DIGEST):
+            raise ValueError(
+                f"the state began with another prior than prior {stored.prior + 1} of those given; accepted: all "
+                "priors that it was learned with, in the same order, then new ones"
+            )
+        return stored._replace(prior_digest=digest)
+
+
+def digests(ids: Iterable[int | str | bytes | bytearray]) -> Ids:
     """Return 8 bytes for each id of an answer; the integer 1 and the string "1" differ.
 
     >>> digests([1, "1"]).dtype, len(set(digests([1, "1", 1]).tolist()))
     (dtype('uint64'), 2)
     """
-    words = (f"{type(name).__name__}:{name!r}".encode() for name in ids)
+    words = map(_id_bytes, ids)
     return np.array([int.from_bytes(blake2b(word, digest_size=8).digest(), "little") for word in words], np.uint64)
+
+
+def _id_bytes(name: int | str | bytes | bytearray) -> bytes:
+    """Return an id as bytes that do not depend on how a version of Python or of Spark shows it."""
+    if isinstance(name, str):
+        return b"s" + name.encode("utf-8", "surrogatepass")
+    if isinstance(name, bytes | bytearray):
+        return b"b" + name
+    return b"i%d" % name
 
 
 def prior_digest(prior: SharedPrior) -> bytes:
