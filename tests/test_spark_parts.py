@@ -17,11 +17,11 @@ from ocelad.adaptive.adaptive_tracker import MAX_DIFFERENCE
 from ocelad.adaptive.shared_prior import SharedPrior
 from ocelad.fleet import Fleet
 from ocelad.fleet.packed_trackers import PackedTrackers
+from ocelad.fleet.stored_tracker import StoredTracker, digests, prior_digest
 from ocelad.spark import session
 from ocelad.spark.answer_columns import AnswerColumns
 from ocelad.spark.answer_rows import answer_type, read_answers, to_binary
 from ocelad.spark.key_learner import KeyAnswers, KeyLearner
-from ocelad.spark.stored_tracker import StoredTracker, digests, prior_digest
 from ocelad.spark.track import _milliseconds
 
 # Rows.
@@ -229,7 +229,18 @@ def test_states_of_other_settings_are_refused(learner, error):
         learner.learn([stored], [KeyAnswers(answers)])
 
 
+def test_a_worker_uses_one_thread():
+    assert KeyLearner(N).packed._n_threads == 1
+
+
 # Stored states.
+
+
+def test_ids_are_the_same_in_all_types_of_bytes():
+    assert digests([b"a"]).tolist() == digests([bytearray(b"a")]).tolist()
+    assert len(set(digests(["a", b"a", 97, "97", b"97", "", b"", 0]).tolist())) == 8
+    # The digest belongs to the format of states: it must not change with a version of Python.
+    assert digests(["ä", 7]).tolist() == [8354027261753481575, 6190822855650523688]
 
 
 @given(st.binary(), st.lists(st.integers(), unique=True), st.booleans(), st.integers(-1, 5))
@@ -295,11 +306,39 @@ def test_missing_java_and_packages(monkeypatch, tmp_path):
 
 def fake_session(version="4.1.0", provider=session.ROCKSDB, python=sys.executable):
     context = SimpleNamespace(master="local[2]", pythonExec=python)
-    return SimpleNamespace(version=version, conf={session.STATE_STORE: provider}, _sc=context)
+    conf = {session.STATE_STORE: provider, session.ARROW_ROWS: "10000"}
+    return SimpleNamespace(version=version, conf=conf, _sc=context)
+
+
+def script(path, text):
+    path.parent.mkdir()
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_the_python_of_workers_has_to_say_which_it_is(tmp_path):
+    """A script elsewhere that runs this Python is accepted, as those of pyenv; a neighbour of this Python is not."""
+    session.check_python(fake_session(python=script(tmp_path / "shims" / "python3", f'exec {sys.executable} "$@"')))
+    for name, text in (
+        ("older", f"echo {sys.prefix}; echo 3.9"),
+        ("other", "echo /opt; echo 3.11"),
+        ("broken", "exit 1"),
+    ):
+        python = script(tmp_path / name / "python3", text)
+        with pytest.raises(RuntimeError, match=rf"workers would run .*{name}/python3, and this process runs"):
+            session.check_python(fake_session(python=python))
 
 
 def test_sessions_that_cannot_keep_trackers():
     session.check_session(fake_session(), run=False)
+    session.check_session(
+        fake_session(provider=f"com.databricks.sql.streaming.state.{session.ROCKSDB.split('.')[-1]}"), run=False
+    )
+    with pytest.raises(
+        RuntimeError, match="initial needs record batches of any number of rows, and this session limits"
+    ):
+        session.check_stream(fake_session(), has_initial=True)
     with pytest.raises(RuntimeError, match=r"this session runs Spark 4\.0\.2; accepted: 4\.1 or newer"):
         session.check_session(fake_session("4.0.2"), run=False)
     with pytest.raises(RuntimeError, match="needs the RocksDB state store, and this session has Memory; accepted"):

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from functools import cache
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -38,9 +39,9 @@ def spark_session(
     """Return a session with what ``track_stream`` needs: the RocksDB state store, and workers that run this Python.
 
     States are stored as Avro, so that a later version may add a column to them. There are no micro-batches without rows
-    (``spark.sql.streaming.noDataMicroBatches.enabled``): with a time to live they would never end. The number of rows of
-    an Arrow record batch has no limit (``spark.sql.execution.arrow.maxRecordsPerBatch`` is 0), so that initial states of
-    a stream have the same bits however Spark orders rows.
+    (``spark.sql.streaming.noDataMicroBatches.enabled``): with a time to live they would never end. Arrow record batches
+    have no limit of rows (``spark.sql.execution.arrow.maxRecordsPerBatch`` is 0), so that a stream with initial states
+    learns the same bits however Spark orders rows.
 
     Parameters
     ----------
@@ -100,7 +101,8 @@ def check_stream(spark: SparkSession, *, has_initial: bool = False) -> None:
     if found < MIN_SPARK:
         raise RuntimeError(f"this session runs Spark {spark.version}; accepted: {MIN_SPARK[0]}.{MIN_SPARK[1]} or newer")
     provider = spark.conf.get(STATE_STORE)
-    if provider != ROCKSDB:
+    # Platforms have RocksDB providers of their own, such as com.databricks.sql.streaming.state.
+    if str(provider).split(".")[-1] != ROCKSDB.split(".")[-1]:
         raise RuntimeError(
             f"transformWithState needs the RocksDB state store, and this session has {str(provider).split('.')[-1]}; "
             f"accepted: spark.conf.set({STATE_STORE!r}, {ROCKSDB!r}), or a session of ocelad.spark.spark_session"
@@ -168,16 +170,34 @@ def check_python(spark: SparkSession) -> None:
     if context is None or not str(context.master).startswith("local"):
         return
     python = shutil.which(context.pythonExec) or context.pythonExec
-    if not os.path.exists(python) or _prefix(python) != _prefix(sys.executable):
+    if python != sys.executable and _identity(python) != (_folder(sys.prefix), _minor_version()):
         raise RuntimeError(
             f"Spark's workers would run {python}, and this process runs {sys.executable}; accepted: the same Python: "
             "set PYSPARK_PYTHON to it before the session starts, or use ocelad.spark.spark_session"
         )
 
 
-def _prefix(python: str) -> str:
-    """Return the folder that decides which packages a Python sees: of a virtual environment, its own."""
-    return str(Path(python).parent.resolve())
+@cache
+def _identity(python: str) -> tuple[str, str] | None:
+    """Return the folder that decides which packages a Python sees, and its minor version; None if it does not run.
+
+    The Python has to say: its path may be a link, or a script that chooses a Python, as those of pyenv are.
+    """
+    code = "import sys; print(sys.prefix); print('%d.%d' % sys.version_info[:2])"
+    try:
+        answer = subprocess.run([python, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    lines = answer.stdout.splitlines()
+    return (_folder(lines[-2]), lines[-1]) if len(lines) > 1 else None
+
+
+def _folder(path: str) -> str:
+    return str(Path(path).resolve())
+
+
+def _minor_version() -> str:
+    return f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
 def _check_worker(spark: SparkSession) -> None:
@@ -202,7 +222,7 @@ def _worker_versions(batches: Any) -> Any:
 
 
 def _versions() -> tuple[str, str, str]:
-    return f"{sys.version_info.major}.{sys.version_info.minor}", version("ocelad"), version("numpy")
+    return _minor_version(), version("ocelad"), version("numpy")
 
 
 def _last_line(error: Exception) -> str:
