@@ -6,6 +6,7 @@ Needs ``pip install 'ocelad[dask]'``.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from numbers import Real
 from typing import Any, NamedTuple, TypeAlias, get_args
 
 import numpy as np
@@ -31,6 +32,7 @@ from ocelad.fleet.row_measures import (
     metric_numbers,
     rows_by_code,
 )
+from ocelad.fleet.stored_tracker import StoredTracker, prior_digest
 from ocelad.metric import Metric
 
 __all__ = ["distance", "embed", "probability"]
@@ -76,7 +78,8 @@ def distance(
     metric : Metric or None
     states : Fleet, mapping, pandas or Dask DataFrame, or None
         The trackers: an open fleet, as it is now; states by key, as ``Fleet.state`` returns them; or a table with the
-        key columns and ``state``, one row for each key, such as ``ocelad.spark.latest`` wrote. Their metrics are
+        key columns and ``state``, one row for each key, such as ``ocelad.spark.latest`` wrote. Keys have the types of
+        those of ``df``. Their metrics are
         computed once, those of a Dask DataFrame by the workers. Each worker has all of them in memory: at 25 features,
         5 KB for each key.
     key : str, list of column names, or None
@@ -306,7 +309,8 @@ def _metrics_of(
         if isinstance(states, dd.DataFrame):
             _check_states(states, keys)
             parts = [delayed(_table_of)(part, keys, packed) for part in states[[*keys, "state"]].to_delayed()]
-            return delayed(_joined)(parts, packed)
+            _check_key_types([_kind_of_type(states.dtypes[name]) for name in keys], keys, df.dtypes)
+            return delayed(_joined)(parts, packed, keys, df.dtypes)
         if isinstance(states, pd.DataFrame):
             _check_states(states, keys)
             table = _table_of(states, keys, packed)
@@ -317,7 +321,7 @@ def _metrics_of(
                 f"states is a {type(states).__name__}; accepted: a Fleet, a mapping from keys to states, or a pandas "
                 "or Dask DataFrame with the key columns and state"
             )
-    _check_key_type(table, keys, df)
+    _check_key_types(_kinds_of_keys(table, keys), keys, df.dtypes)
     return table
 
 
@@ -325,6 +329,7 @@ def _metric_table(items: Any, packed: PackedTrackers) -> _MetricTable:
     """Return the metrics of pairs of a key and a state."""
     positions: dict[Hashable, int] = {}
     blocks = [np.empty((0, 1 + packed.n_features**2))]
+    prior_digests = [prior_digest(prior) for prior in packed.priors]
     for block in _blocks(items):
         states = []
         for key, state in block:
@@ -333,7 +338,7 @@ def _metric_table(items: Any, packed: PackedTrackers) -> _MetricTable:
             if not isinstance(state, bytes | bytearray | memoryview):
                 raise TypeError(f"the state of the key {key!r} is a {type(state).__name__}; accepted: bytes")
             positions[key] = len(positions)
-            states.append(bytes(state))
+            states.append(StoredTracker.from_bytes(bytes(state)).checked(packed, prior_digests).tracker)
         blocks.append(np.stack([metric_numbers(metric) for metric in packed.metrics(states)]))
     return _MetricTable(positions, np.concatenate(blocks), packed.metric_of_new_key())
 
@@ -356,14 +361,17 @@ def _table_of(states: pd.DataFrame, keys: list[Any], packed: PackedTrackers) -> 
     return _metric_table(((key, state) for key, state in found if key is not None and not _is_null(state)), packed)
 
 
-def _joined(tables: list[_MetricTable], packed: PackedTrackers) -> _MetricTable:
+def _joined(tables: list[_MetricTable], packed: PackedTrackers, keys: list[Any], types: Any) -> _MetricTable:
     positions: dict[Hashable, int] = {}
     for table in tables:
         for key in table.positions:
             if key in positions:
                 raise ValueError(f"states has two states for the key {key!r}; accepted: one")
             positions[key] = len(positions)
-    return _MetricTable(positions, np.concatenate([table.numbers for table in tables]), packed.metric_of_new_key())
+    numbers = np.concatenate([table.numbers for table in tables])
+    joined = _MetricTable(positions, numbers, packed.metric_of_new_key())
+    _check_key_types(_kinds_of_keys(joined, keys), keys, types)
+    return joined
 
 
 def _is_null(state: Any) -> bool:
@@ -429,25 +437,46 @@ def _check_states(states: Any, keys: list[Any]) -> None:
     if "state" not in states.columns:
         raise ValueError("states has no column 'state'; accepted: the key columns and state")
     dtype = states.dtypes["state"]
-    is_bytes = isinstance(dtype, pd.ArrowDtype) and pa.types.is_binary(dtype.pyarrow_dtype)
+    is_bytes = isinstance(dtype, pd.ArrowDtype) and (
+        pa.types.is_binary(dtype.pyarrow_dtype) or pa.types.is_large_binary(dtype.pyarrow_dtype)
+    )
     if not is_bytes and not pd.api.types.is_object_dtype(dtype):
         raise TypeError(f"states has the column 'state' of type {dtype}; accepted: bytes")
 
 
-def _check_key_type(table: _MetricTable, keys: list[Any], df: dd.DataFrame) -> None:
+def _check_key_types(kinds: list[str | None], keys: list[Any], types: Any) -> None:
     """Refuse keys of another type than those of the rows, which would all be measured as new keys."""
-    if len(keys) > 1 or not table.positions:
-        return
-    dtype = df.dtypes[keys[0]]
-    has_texts = {isinstance(key, str) for key in table.positions}
-    if isinstance(dtype, pd.StringDtype):
-        wrong, words = has_texts == {False}, ("texts", "no texts")
+    for name, kind in zip(keys, kinds, strict=True):
+        of_rows = _kind_of_type(types[name])
+        if None not in (kind, of_rows) and kind != of_rows:
+            raise TypeError(
+                f"the key column {name!r} has {of_rows}, and all keys of states are {kind}; accepted: the same type"
+            )
+
+
+def _kinds_of_keys(table: _MetricTable, keys: list[Any]) -> list[str | None]:
+    """Return for each key column whether all states have texts, bytes or numbers in it; None: none of them."""
+    columns = [list(table.positions)] if len(keys) == 1 else list(zip(*table.positions, strict=True))
+    return [_kind_of_values(column) for column in columns] if table.positions else [None] * len(keys)
+
+
+def _kind_of_values(values: Sequence[Any]) -> str | None:
+    if all(isinstance(value, str) for value in values):
+        return "texts"
+    if all(isinstance(value, bytes) for value in values):
+        return "bytes"
+    return "numbers" if all(isinstance(value, Real) for value in values) else None
+
+
+def _kind_of_type(dtype: Any) -> str | None:
+    """Return whether a column has texts or numbers; None: its type does not say, or it has others."""
+    if isinstance(dtype, pd.CategoricalDtype):
+        dtype = dtype.categories.dtype
+    if isinstance(dtype, pd.ArrowDtype):
+        is_text = pa.types.is_string(dtype.pyarrow_dtype) or pa.types.is_large_string(dtype.pyarrow_dtype)
     else:
-        wrong, words = has_texts == {True} and pd.api.types.is_numeric_dtype(dtype), ("numbers", "texts")
-    if wrong:
-        raise TypeError(
-            f"the key column {keys[0]!r} has {words[0]}, and all keys of states are {words[1]}; accepted: the same type"
-        )
+        is_text = isinstance(dtype, pd.StringDtype)
+    return "texts" if is_text else "numbers" if pd.api.types.is_numeric_dtype(dtype) else None
 
 
 def _type_of(df: dd.DataFrame, name: Hashable, role: str) -> Any:

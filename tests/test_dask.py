@@ -19,6 +19,8 @@ from ocelad.adaptive.shared_prior import SharedPrior
 from ocelad.dask import distance, embed, probability
 from ocelad.fleet import Fleet
 from ocelad.fleet.packed_trackers import PackedTrackers
+from ocelad.spark.answer_rows import answer_type
+from ocelad.spark.key_learner import KeyAnswers, KeyLearner
 
 # Dask's own use of pandas.
 pytestmark = pytest.mark.filterwarnings("ignore:The inplace keyword")
@@ -234,6 +236,22 @@ def test_in_processes(table, fleet):
     np.testing.assert_allclose(there["distance"].to_numpy(), here["distance"].to_numpy(), rtol=1e-12)
 
 
+def test_states_of_the_state_store_of_spark(table, fleet):
+    """Also as large binary values, and only with the priors that they were learned with."""
+    learner = KeyLearner(N, priors=fleet.priors)
+    texts = [key for key in fleet.keys() if isinstance(key, str)]  # noqa: SIM118
+    states = [learner.adopt(fleet.state(key)) for key in texts]
+    column = pd.array(states, pd.ArrowDtype(pa.large_binary()))
+    settings = {"states": pd.DataFrame({"user": texts, "state": column}), "key": "user", "n_features": N}
+    found = distance(as_dask(table), *NAMES, **settings, prior=fleet.priors).compute()
+    wanted = distance(as_dask(table), *NAMES, states=fleet, key="user").compute()
+    assert found["distance"].tolist() == wanted["distance"].tolist()
+    other = KeyLearner(N, priors=[SharedPrior(METRIC, log_weight=2.0)])
+    stored = other.learn([None], [KeyAnswers(np.zeros(1, answer_type(N)))])[0].stored
+    with pytest.raises(ValueError, match="the state began with another prior than prior 1 of those given; accepted"):
+        distance(as_dask(table), *NAMES, states={"a": stored}, key="user", prior=SharedPrior(METRIC, log_weight=1.0))
+
+
 # Wrong arguments.
 
 WRONG = {
@@ -304,10 +322,23 @@ def test_wrong_states(table, fleet):
     texts = dd.from_pandas(twice.assign(state="text"), npartitions=1)
     with pytest.raises(TypeError, match=r"states has the column 'state' of type str.*; accepted: bytes"):
         distance(df, *NAMES, states=texts, **settings)
-    with pytest.raises(TypeError, match="'user' has texts, and all keys of states are no texts; accepted: the same"):
+    with pytest.raises(TypeError, match="'user' has texts, and all keys of states are numbers; accepted: the same"):
         distance(df, *NAMES, states={1: state}, **settings)
     with pytest.raises(TypeError, match="'user' has numbers, and all keys of states are texts; accepted: the same"):
         distance(as_dask(table.assign(user=1)), *NAMES, states={"1": state}, **settings)
+    numbered = as_dask(table.assign(user=1, site="a"))
+    for states in ({("a", "1"): state}, pd.DataFrame({"site": ["a"], "user": ["1"], "state": [state]})):
+        with pytest.raises(TypeError, match="'user' has numbers, and all keys of states are texts; accepted: the same"):
+            distance(numbered, *NAMES, states=states, **settings | {"key": ["site", "user"]})
+    frame = pd.DataFrame({"user": ["1"], "state": [state]})
+    with dask.config.set({"dataframe.convert-string": False}):
+        unknown = dd.from_pandas(frame.astype({"user": object}), npartitions=1)
+        known = dd.from_pandas(frame.astype({"user": "string"}), npartitions=1)
+    with pytest.raises(TypeError, match="'user' has numbers, and all keys of states are texts; accepted: the same"):
+        distance(numbered, *NAMES, states=known, **settings)
+    lazy = distance(numbered, *NAMES, states=unknown, **settings)
+    with pytest.raises(TypeError, match="'user' has numbers, and all keys of states are texts; accepted: the same"):
+        lazy.compute()
     with pytest.raises(ValueError, match="states is a fleet, which brings its prior and form"):
         distance(df, *NAMES, states=fleet, key="user", form="compact")
     with pytest.raises(ValueError, match="a fleet has one key, and key names 2 columns"):
