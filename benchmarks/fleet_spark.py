@@ -160,7 +160,7 @@ def main(keys: tuple[int, ...], answers: int, features: int, batches: int, cores
         shutil.rmtree(folder, ignore_errors=True)
         spark.stop()
     title = f"{features} features, {answers} answers per key, {batches} micro-batches, {cores} cores"
-    show(Console(), title, rows)
+    show(Console(width=120), title, rows)
     save("fleet_spark", {"answers": answers, "features": features, "batches": batches, "form": form}, rows)
 
 
