@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -229,7 +230,8 @@ def test_late_rows_are_not_learned(spark, tmp_path, ttl):
     late, new = [*range(100, 150)], [*range(300, 400)]
     spark_cases.write_file(folder, 2, rows_of(table, [*late, *range(280, 300), *new]))
     spark_cases.write_file(folder, 3, rows_of(table, late[:20]))  # Spark drops these itself: they are later by a file
-    rounds = track_stream(read_files(spark, folder), **TIMED, watermark="60 seconds", ttl=ttl)
+    watermark = "60 seconds" if ttl is None else timedelta(seconds=60)
+    rounds = track_stream(read_files(spark, folder), **TIMED, watermark=watermark, ttl=ttl)
     query = run(rounds, tmp_path / "checkpoint", tmp_path / "rounds")
     learned = rows_of(table, [*range(100), *range(150, 300), *new])
     assert trackers_in(stored_states(spark, tmp_path / "checkpoint")) == packed_states(learned)
@@ -552,6 +554,10 @@ def test_the_tracker_of_each_row(spark, fleet, uninterrupted, files, tmp_path):
     u = np.array(TABLE["x"]) - np.array(TABLE["z"])
     expected = [np.sqrt(metrics[user].squared_length(u[at])) for at, user in enumerate(TABLE["user"])]
     np.testing.assert_allclose(values(known, "distance"), expected, rtol=1e-12)
+    by_key = {"states": states, "key": "user", "prior": PRIOR, "n_features": N_FEATURES}
+    on_stream = distance(read_files(spark, files), "x", "z", **by_key)
+    run(on_stream, tmp_path / "checkpoint", tmp_path / "measured")
+    assert values(spark.read.parquet(str(tmp_path / "measured")), "distance") == values(known, "distance")
 
 
 def test_columns_of_other_types_stay(spark, files):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from types import SimpleNamespace
 
 import numpy as np
@@ -98,6 +99,16 @@ def test_rows_that_are_answers_and_rows_that_are_not(rows, offset):
 def test_problems_are_sentences(change, problem):
     row = {"user": "a", "x": [1.0, 2.0], "z": [0.0, 0.0], "same": 1.0, "at": datetime(2026, 1, 1, tzinfo=UTC), "n": 1}
     assert read_answers(pa.RecordBatch.from_pylist([row | change], TYPES), COLUMNS).problems == [problem]
+
+
+def test_decimals():
+    kind = pa.decimal128(20, 10)
+    points = pa.array([[Decimal("1.5"), Decimal("0.25")], [Decimal(1), None]], pa.list_(kind))
+    rows = {"user": pa.array(["a", "a"]), "x": points, "z": pa.array([[0.0, 0.0]] * 2), "same": pa.array([1, 0])}
+    columns = AnswerColumns(("user",), "x", "z", "same", n_features=2)
+    answers, problems = read_answers(pa.RecordBatch.from_pydict(rows), columns)
+    assert answers["u"][0].tolist() == [1.5, 0.25]
+    assert problems == [None, "x holds null at position 1; accepted: 2 finite numbers"]
 
 
 def test_numeric_columns_and_booleans():

@@ -72,7 +72,7 @@ def distance(
     key : str or list of str
         The key columns of both tables, of the same types.
     prior, form
-        Those with which the trackers have learned; others are refused.
+        Those with which the trackers have learned. States of ``ocelad.spark`` know their prior and refuse others.
     n_features : int or None
         Needed with ``states`` if points are arrays.
     output : str
@@ -206,8 +206,8 @@ def _by_key(
         states, _metrics_of(settings, keys, of_row), [*fields_of(states, keys), field(of_row, "BINARY")]
     )
     metrics = metrics.toDF(*key_names, of_row).dropna(subset=key_names)  # null is no key
-    # The aggregation refuses a second state of a key, which would multiply the rows of df. It needs no shuffle beyond
-    # that of the join.
+    # The aggregation refuses a second state of a key, which would multiply the rows of df. Its shuffle is the one
+    # that a sort-merge join of these keys needs, too.
     key_text = concat_ws(", ", *(coalesce(col(name).cast("string"), lit("null")) for name in key_names))
     sentence = concat(
         lit("states has two states for the key "), key_text, lit("; accepted: one, as ocelad.spark.latest returns them")
