@@ -315,6 +315,7 @@ def test_factorization_along_rows(n):
 def test_the_first_compilation_is_announced_once_and_settings_are_restored(monkeypatch, caplog):
     """Kernels of this package are compiled with another setting; that of other functions does not change."""
     listener = _compile._CompileListener()
+    _compile.announce.cache_clear()  # an earlier test may have compiled something
 
     def event_of(module):
         function = SimpleNamespace(__module__=module)
