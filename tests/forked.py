@@ -16,7 +16,10 @@ import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Timer
 
+# The longest time in which a server has to obey a signal.
+SECONDS_TO_END = 60
 # Entries between two snapshots: few, so that some kills interrupt the writing of a snapshot.
 SNAPSHOT_ENTRIES = 40
 
@@ -45,10 +48,15 @@ class Forked:
         return self._line("ocelad is at ").split("/?")[0].split()[0].rstrip("/")
 
     def end(self, signal_: signal.Signals) -> None:
-        """Send a signal to the server and wait until it has ended."""
+        """Send a signal to the server and wait until it has ended by it."""
         os.kill(self._pid, signal_)
-        while not self._process.stdout.readline().startswith("ended"):
+        last_resort = Timer(SECONDS_TO_END, os.kill, (self._pid, signal.SIGKILL))
+        last_resort.start()
+        while not (line := self._process.stdout.readline()).startswith("ended"):
             pass
+        last_resort.cancel()
+        status = int(line.removeprefix("ended "))
+        assert signal_ == signal.SIGKILL or status != signal.SIGKILL, f"the server ignored {signal_.name}"
 
     def close(self) -> None:
         with contextlib.suppress(ProcessLookupError):  # the server runs only if a test failed

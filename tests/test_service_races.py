@@ -8,7 +8,8 @@ import time
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from ipaddress import ip_address, ip_network
-from threading import Event
+from signal import SIGTERM
+from threading import Event, Thread
 
 import pytest
 from serving import served, some_items
@@ -18,6 +19,9 @@ from test_service_team import entry as team_entry
 from ocelad.service.entries import NewEntry
 from ocelad.service.loaded_projects import LoadedProjects
 from ocelad.service.routes import imports
+from ocelad.service.server import Server
+from ocelad.service.service import Service
+from ocelad.service.settings import Settings
 from ocelad.service.store import LogReplaced, ProjectArchived, Store, StoreUnavailable, open_tokens
 from ocelad.service.store import store as store_module
 from ocelad.service.store.log_check import verify_logs
@@ -234,3 +238,18 @@ def test_thousands_of_people_who_answer_about_one_pair_do_not_exhaust_memory():
     assert len(couples) == 200
     assert couples[0].people == ("person 1", "person 2")
     assert peak < 50e6
+
+
+def test_a_signal_that_comes_while_a_project_is_looked_up_stops_the_server(tmp_path):
+    """Python runs signal handlers in the main thread, at any moment: this one may hold the lock of the projects."""
+    service = Service.open(Settings(folder=tmp_path))
+    try:
+        server = Server(service, lambda: None)
+        handler = Thread(target=server.handle_exit, args=(SIGTERM, None), daemon=True)
+        with service._loaded._lock:
+            handler.start()
+            handler.join(10)
+            assert not handler.is_alive(), "the handler waits for a lock that its own thread may hold"
+        assert server.should_exit
+    finally:
+        service.close()

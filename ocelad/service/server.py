@@ -57,9 +57,12 @@ class Server(uvicorn.Server):
         self._on_start()
 
     def stop(self) -> None:
-        """Stop accepting requests and shut down; may be called from any thread."""
-        self._service.stop()  # event streams do not end by themselves
+        """Shut down soon; may be called from any thread, and from a signal handler: it takes no lock."""
         self.should_exit = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._service.stop()  # event streams do not end by themselves
+        await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         # Uvicorn's own handler raises the signal again at the end, as if being stopped were a failure.
