@@ -828,10 +828,11 @@ def test_threads_receive_different_pairs_and_link_different_items() -> None:
     chooser.next(view)
     graph = chooser._asked.graph
     assert graph.n_contradicted == 0
-    assert all(
-        graph.implied(choice.left, choice.right) == (1 if labels[choice.left] == labels[choice.right] else -1)
-        for choice in standing
-    )
+    wrong = [-1 if labels[choice.left] == labels[choice.right] else 1 for choice in standing]
+    implied = [graph.implied(choice.left, choice.right) for choice in standing]
+    assert not any(a == b for a, b in zip(implied, wrong, strict=True))
+    # One answer does not join two groups. An item may have got a group of its own while it was asked about.
+    assert implied.count(0) <= 4
 
 
 def test_a_view_of_a_tracker() -> None:
