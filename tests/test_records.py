@@ -29,7 +29,7 @@ from ocelad.records.comparators import COMPARATORS, Characters, Days, Difference
 from ocelad.records.grouping import group_records
 from ocelad.records.one_to_one import match_one_to_one
 from ocelad.records.question_choice import choose_at_start
-from ocelad.records.record_linker import best_threshold
+from ocelad.records.record_linker import best_threshold, choose_links
 
 TEXTS = st.text(alphabet="abcdeä -.1", max_size=12)
 VALUES = {
@@ -310,6 +310,23 @@ def test_one_to_one_links_have_the_largest_sum(gains):
     positive = np.maximum(matrix, 0.0)
     best = positive[linear_sum_assignment(positive, maximize=True)].sum()
     assert matrix.ravel()[chosen].sum() == pytest.approx(best)
+
+
+def test_no_guess_takes_the_place_of_an_answered_link():
+    pairs = np.array([[0, 0], [0, 1], [1, 0], [2, 2], [2, 3]])
+    probabilities, answered = np.array([1.0, 0.7, 0.6, 1.0, 1.0]), np.arange(5) % 3 == 0
+    chosen, _ = choose_links(pairs, probabilities, True, 0.5, answered)
+    assert sorted(chosen.tolist()) == [0, 3]
+    assert sorted(choose_links(pairs[:3], probabilities[:3], True, 0.5)[0].tolist()) == [1, 2]  # of guesses, the most
+
+
+def test_answered_links_are_kept_one_to_one():
+    linker = RecordLinker(
+        {"name": ["anna lee", "anna leigh"]}, {"name": ["anna leigh", "anna lee"]}, block="name:word", max_block=9
+    )
+    linker.learn(0, 0, True)  # the other pair of each record is alike to the letter
+    found = linker.links(one_to_one=True, threshold=0.0)
+    assert (found.left[found.answered].tolist(), found.right[found.answered].tolist()) == ([0], [0])
 
 
 def test_groups_are_not_joined_by_one_doubtful_link():

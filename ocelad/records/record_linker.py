@@ -330,7 +330,7 @@ class RecordLinker:
         ----------
         one_to_one : bool
             Whether a record has at most one link: of two tables in which no entity occurs twice. The links then have
-            the largest expected number of correct ones.
+            the largest expected number of correct ones; no guess takes the place of a pair that a person has linked.
         threshold : float or None
             The smallest probability of a link. None: 1/2; with ``one_to_one``, where the best partner of a record is
             more often right than its probability says, the threshold with the largest expected F1, as soon as there are
@@ -351,7 +351,9 @@ class RecordLinker:
         possible = np.flatnonzero(answered >= 0)
         if threshold is None and not (one_to_one and self.has_started):
             threshold = 0.5
-        chosen, threshold = choose_links(pairs[possible], probability[possible], one_to_one, threshold)
+        chosen, threshold = choose_links(
+            pairs[possible], probability[possible], one_to_one, threshold, answered[possible] > 0
+        )
         chosen = possible[chosen]
         left, right = pairs[chosen].astype(np.intp).T
         return Links(left, right, probability[chosen], decision[chosen], answered[chosen] != 0, threshold)
@@ -468,17 +470,24 @@ class RecordLinker:
 
 
 def choose_links(
-    pairs: npt.NDArray[Any], probabilities: Floats, one_to_one: bool, threshold: float | None
+    pairs: npt.NDArray[Any],
+    probabilities: Floats,
+    one_to_one: bool,
+    threshold: float | None,
+    answered: npt.NDArray[np.bool_] | bool = False,
 ) -> tuple[npt.NDArray[np.intp], float]:
     """Return the positions of the links among pairs, in descending order of probability, and their threshold.
 
     ``one_to_one`` and ``threshold`` are those of ``RecordLinker.links``; a threshold of None is the best one.
+    ``answered`` are the pairs of which a person said that they are the same: no guess takes their place.
     """
     lowest = _MIN_PROBABILITY if threshold is None else threshold
     chosen = np.flatnonzero(probabilities >= lowest)
     if one_to_one:
-        # A gain above 0 for each pair, so that also a probability of 0 is accepted.
-        chosen = chosen[match_one_to_one(pairs[chosen], probabilities[chosen] + 1e-9)]
+        # A gain above 0 for each pair, so that also a probability of 0 is accepted. An answered pair excludes at most
+        # two guesses, of its left and of its right record: its gain is larger than theirs together.
+        gains = probabilities + 1e-9 + 2.0 * np.asarray(answered)
+        chosen = chosen[match_one_to_one(pairs[chosen], gains[chosen])]
     chosen = chosen[np.argsort(-probabilities[chosen], kind="stable")]
     if threshold is None:
         threshold = best_threshold(probabilities[chosen])
