@@ -85,6 +85,20 @@ def test_answers_from_a_file_give_links(folder):
     assert {(row["id_left"], row["id_right"]) for row in rows} == pairs
 
 
+def test_a_file_with_contradictory_answers_teaches_its_last_ones_once(folder):
+    first, *_ = read(folder / "answers.csv")
+    other = {**first, "same": "no" if first["same"] == "yes" else "yes"}
+    write(folder / "twice.csv", {name: [row[name] for row in (first, other, first, other)] for name in first})
+    reports = [
+        json.loads(run("records", "crm.csv", "shop.csv", "--answers", "twice.csv", "--json", cwd=folder).stdout)
+        for _ in range(2)
+    ]
+    assert reports[0] == reports[1]
+    assert reports[0]["answers"] == {"same": 0, "different": 0, "skipped": 0} | {
+        "same" if other["same"] == "yes" else "different": 1
+    }
+
+
 def test_questions_are_answered_by_keys_and_continue_after_a_stop(folder):
     terminal, options = typed("yn?ssuq")
     with terminal:

@@ -262,11 +262,15 @@ def _is_terminal() -> bool:
 
 
 def _learn_file(linker: RecordLinker, read: _AnswerTable, state: Path) -> None:
-    """Learn the answers of a file that are not known yet. All are checked before the first is learned."""
-    known = {(answer.left, answer.right): answer.same for answer in linker.answers}
-    answers = [
-        answer for answer in _find_answers(linker, read) if known.get((answer.left, answer.right), ...) != answer.same
-    ]
+    """Learn the answers of a file that are not known yet. All are checked before the first is learned.
+
+    The last answer about a pair counts, in the file as among the known ones: the same file again teaches nothing.
+    """
+    known, given = (
+        {(answer.left, answer.right): answer for answer in answers}
+        for answers in (linker.answers, _find_answers(linker, read))
+    )
+    answers = [answer for pair, answer in given.items() if answer != known.get(pair)]
     with show_steps(len(answers), "Learning") as advance:
         for answer in answers:
             linker.learn(*answer)
