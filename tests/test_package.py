@@ -115,3 +115,11 @@ def test_workflows_run_commands_that_exist(path: str) -> None:
     targets = set(re.findall(r"\bmake ([a-z-]+)", text))
     assert targets >= {"check", "test", "package"}
     assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in targets)
+
+
+def test_jobs_in_containers_may_use_git() -> None:
+    jobs = yaml.safe_load((ROOT / ".github/workflows/check.yml").read_text())["jobs"]
+    in_containers = [[step.get("run", "") for step in job["steps"]] for job in jobs.values() if "container" in job]
+    assert in_containers
+    for commands in in_containers:
+        assert commands.index('git config --global --add safe.directory "$GITHUB_WORKSPACE"') == 1  # after the checkout
