@@ -244,6 +244,20 @@ def test_tables_of_all_libraries_give_the_same_records(library):
     assert table.digest() == read_table(columns, "left").digest()
 
 
+def test_nullable_columns_of_pandas_have_missing_values():
+    columns = {"id": ["a", "b"], "name": ["Ann", None], "age": [3, None], "member": [True, None]}
+    table = read_table(pd.DataFrame(columns).convert_dtypes(), "left")
+    assert (table.ids, table.columns) == (["a", "b"], {name: columns[name] for name in ("name", "age", "member")})
+    assert read_table({"name": ["x", pd.NA]}, "left").columns == {"name": ["x", None]}
+
+
+@pytest.mark.parametrize("unit", ["D", "s", "us", "ns"])
+def test_times_of_numpy_are_dates(unit):
+    table = read_table({"born": np.array(["1980-03-04", "NaT"], dtype=f"datetime64[{unit}]")}, "left")
+    assert guess_kind(table.columns["born"]) == "date"
+    np.testing.assert_array_equal(to_days(table.columns["born"]), [3715.0, np.nan])
+
+
 RECORDS = st.lists(
     st.tuples(st.text("ab ", max_size=7) | st.none(), st.sampled_from(["rom", "oslo", None])), min_size=1, max_size=8
 )
@@ -549,7 +563,7 @@ def test_many_candidates_are_sampled_by_left_record(monkeypatch):
 @pytest.mark.parametrize(
     ("left", "right", "options", "message"),
     [
-        (3, None, {}, "the left table is a int; accepted: a dataframe"),
+        (3, None, {}, "the left table has the type int; accepted: a dataframe"),
         ({"a": [1], "b": []}, None, {}, "columns of different lengths"),
         ({"a": []}, None, {}, "has no rows"),
         ({"id": ["x", "x"], "a": ["b", "c"]}, None, {}, "has the id 'x' twice, in row 0 and row 1; accepted"),
