@@ -504,6 +504,45 @@ def test_answers_are_found_again_by_ids_when_tables_or_settings_change(tmp_path)
         RecordLinker.load(tmp_path / "state", without, tables.right)
 
 
+@pytest.mark.parametrize("is_one_table", [False, True])
+def test_answers_about_missing_records_return_with_them(tmp_path, is_one_table):
+    tables = LinkedTables("persons", n_rows=60, seed=1)
+    right = None if is_one_table else tables.right
+    linker = RecordLinker(tables.left, right)
+    answer(linker, set(map(tuple, tables.links.tolist())), 8)
+    linker.save(tmp_path / "state")
+    gone = {each.left for each in linker.answers[:3]}
+    fewer = {name: [v for k, v in enumerate(values) if k not in gone] for name, values in tables.left.items()}
+    for _ in range(2):  # also when it is saved without them, and loaded for the same tables
+        less = RecordLinker.load(tmp_path / "state", fewer, right)
+        n_missing = sum(bool({each.left, *([each.right] if is_one_table else [])} & gone) for each in linker.answers)
+        assert n_missing >= 3
+        assert len(less.answers) == 8 - n_missing
+        assert less.notes[-1] == f"not used, because their records are missing: {n_missing} of 8 answers"
+        less.save(tmp_path / "state")
+    again = RecordLinker.load(tmp_path / "state", tables.left, right)
+    assert set(again.answers) == set(linker.answers)
+    assert not any("missing" in note for note in again.notes)
+    np.testing.assert_array_equal(
+        again.links().left[again.links().answered], linker.links().left[linker.links().answered]
+    )
+
+
+def test_a_lost_column_is_no_longer_compared_and_a_new_or_named_one_is(tmp_path):
+    tables = LinkedTables("persons", n_rows=60, seed=1)
+    empty = {**tables.right, "city": [None] * 60}
+    linker = RecordLinker({**tables.left, "city": [None] * 60}, empty, exclude=["street", "born"])
+    linker.save(tmp_path / "state")
+    lost = {name: values for name, values in tables.right.items() if name not in ("phone", "born")}
+    again = RecordLinker.load(tmp_path / "state", tables.left, lost)
+    assert again.comparison.kinds == {"name": "text", "city": "word"}  # and a column that has values now
+    assert "compared before, and now not in both tables: phone" in again.notes
+    again.save(tmp_path / "again")
+    assert not any("before" in note for note in RecordLinker.load(tmp_path / "again", tables.left, lost).notes)
+    named = RecordLinker.load(tmp_path / "state", tables.left, tables.right, compare={"born": "date"})
+    assert named.comparison.kinds == {"name": "text", "city": "word", "born": "date", "phone": "code"}
+
+
 def test_duplicates_of_one_table_are_grouped():
     tables = LinkedTables("persons", n_rows=150, seed=2)
     both = {name: [*tables.left[name], *tables.right[name]] for name in tables.left}
