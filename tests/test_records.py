@@ -163,6 +163,34 @@ def test_dates_are_compared_by_days_and_by_digits():
     )
 
 
+@pytest.mark.parametrize(
+    ("values", "days"),
+    [
+        (["12/25/2020", "03/04/2020", None], ["2020-12-25", "2020-03-04", "NaT"]),
+        (["25/12/2020", "03/04/2020", "x"], ["2020-12-25", "2020-04-03", "NaT"]),
+        (["03/04/2020"], ["2020-04-03"]),
+        (
+            ["12/25/2020", "25/12/2020", "26/12/2020", "3/4/2020"],
+            ["2020-12-25", "2020-12-25", "2020-12-26", "2020-04-03"],
+        ),
+    ],
+)
+def test_dates_of_a_column_have_one_order(values, days):
+    np.testing.assert_array_equal(to_days(values).astype("datetime64[D]"), np.array(days, dtype="datetime64[D]"))
+
+
+def test_values_that_cannot_be_read_as_their_kind_are_noted():
+    left = read_table({"born": ["soon", "2.3.1980", None], "age": ["old", "young", "12"]}, "left")
+    right = read_table({"born": ["1980-03-02"], "age": ["12"]}, "right")
+    notes = RecordComparison(left, right, {"born": "date", "age": "number"}).notes
+    assert notes == (
+        "unreadable as date, compared as missing: 1 of 3 values (33.3 %) of born, such as 'soon'",
+        "unreadable as number, compared as missing: 2 of 4 values (50 %) of age, such as 'old'",
+    )
+    assert RecordComparison(left, left, {"born": "date", "age": "text"}).notes[0].startswith("unreadable as date, comp")
+    assert RecordComparison(left, left, {"born": "text", "age": "text"}).notes == ()
+
+
 def test_exact_compares_without_case_accents_and_punctuation():
     np.testing.assert_array_equal(compare(Exact, ["Å-B", "x", None], ["a b", "y"]), [[0, 1], [1, 1], [np.nan, np.nan]])
 

@@ -273,6 +273,13 @@ def test_a_note_says_how_a_column_becomes_the_ids(folder):
         assert read(folder / f"{tables[0][:-4]}-{tables[1][:-4]}-links.csv")[0]["id_right"][0] in "LR"
 
 
+def test_a_note_names_columns_that_are_not_read(folder):
+    rows = [{"id": "a", "name": "Ann Lee", "tags": ["x"], "home": {"city": "Rome"}}, {"id": "b", "name": "Anne Lee"}]
+    (folder / "crm.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    note = "Note: crm.jsonl: lists, objects and bytes are not compared: tags, home"
+    assert note in run("records", "crm.jsonl", "--questions", "0", cwd=folder).stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

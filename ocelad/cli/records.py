@@ -199,7 +199,10 @@ def _read_columns(path: str) -> tuple[dict[str, list[Any]], list[str]]:
     from ocelad.io.record_files import read_placed_records
 
     check_table(path, RECORDS)
-    return read_placed_records(path)
+    columns, places, skipped = read_placed_records(path)
+    if skipped:
+        click.echo(f"Note: {path}: lists, objects and bytes are not compared: {', '.join(skipped)}", err=True)
+    return columns, places
 
 
 def _note_ids(linker: RecordLinker, names: list[str]) -> str | None:
@@ -292,7 +295,7 @@ def _read_answer_table(path: str) -> _AnswerTable:
     from ocelad.io.record_files import read_placed_records
 
     check_table(path, RECORD_ANSWERS)
-    table, places = read_placed_records(path)
+    table, places, _ = read_placed_records(path)
     for column in ANSWER_COLUMNS:
         if column not in table:
             raise FileError(
