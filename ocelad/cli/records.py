@@ -124,8 +124,8 @@ def records(left: str, right: str | None, output: Path | None, as_json: bool, **
     asks = options["answers"] is None and options["questions"] != 0
     if asks and not _is_terminal():  # after the tables, so that what is wrong with them is said first
         raise click.UsageError(
-            "questions need a terminal, and standard input is none; give --answers FILE, or --questions 0 to write the "
-            "links by the answers so far"
+            "questions need a terminal, and standard input is not a terminal; give --answers FILE, or --questions 0 to "
+            "write the links by the answers so far"
         )
     notes = [*linker.notes, _note_ids(linker, [left, right or left])]
     for note in filter(None, notes):
