@@ -212,7 +212,7 @@ def describe_shares(evaluated: Answers, trained: Answers) -> str | None:
     """Say that the share of "same" differs clearly from that of the training answers; None if it does not.
 
     >>> describe_shares(Answers(20, 80), Answers(200, 200))
-    'Note: 20 % of these pairs are "same", but 50 % of the training answers; threshold and probabilities fit the latter.'
+    'Note: 20 % of these pairs are "same", but 50 % of the training answers; threshold and probabilities fit those.'
     >>> describe_shares(Answers(45, 55), Answers(200, 200)) is None
     True
     """
@@ -226,7 +226,7 @@ def describe_shares(evaluated: Answers, trained: Answers) -> str | None:
         return None
     return (
         f'Note: {share:.0%} of these pairs are "same", but {of_training:.0%} of the training answers; '
-        "threshold and probabilities fit the latter."
+        "threshold and probabilities fit those."
     ).replace("%", " %")
 
 
