@@ -15,6 +15,8 @@ from hatchling.metadata.plugin.interface import MetadataHookInterface
 _RELATIVE_TARGET = re.compile(
     r"""(\]\(|^\[[^\]]+\]:\ +|\b(?:src|srcset|href)=")(?!https?:|mailto:|\#)([^)\s"]+)""", re.MULTILINE
 )
+# The hosts of repositories, and the domain of the pages of their owners.
+_PAGES = {"github.com": "github.io", "gitlab.com": "gitlab.io"}
 _PICTURES = (".png", ".svg", ".jpg", ".gif")
 
 
@@ -36,9 +38,16 @@ class ProjectAddresses(MetadataHookInterface):
 
 
 def pages_of(repository: str) -> str:
-    """Return the address at which the workflow ``site.yml`` publishes the documentation of a repository on GitHub."""
-    owner, name = repository.removeprefix("https://github.com/").split("/")
-    return f"https://{owner}.github.io/{name}/"
+    """Return the address at which the workflow of a repository publishes the documentation."""
+    host, _, path = repository.removeprefix("https://").partition("/")
+    owner, _, name = path.partition("/")
+    if host not in _PAGES or not name:
+        accepted = ", ".join(f"https://{each}/OWNER/NAME" for each in _PAGES)
+        raise ValueError(
+            f"the address of the pages of the repository {repository!r} is unknown; accepted: {accepted}, and those of "
+            "other hosts in _PAGES of hatch_build.py"
+        )
+    return f"https://{owner}.{_PAGES[host]}/{name}/"
 
 
 def with_absolute_links(text: str, repository: str) -> str:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from command import run
@@ -71,6 +72,14 @@ def test_doctor_shows_no_secrets(monkeypatch):
     ("broken", "sentence", "is_problem"),
     [
         ("compiler", "Problem: numba cannot compile (RuntimeError: no LLVM). Install versions of numba", True),
+        (
+            "no cache",
+            "Problem: numba finds no folder for its cache of kernels (RuntimeError: cannot cache function 'hinge': no "
+            "locator available for file '/x.py'). Set NUMBA_CACHE_DIR to a folder that can be written.",
+            True,
+        ),
+        ("sklearn", "Problem: the threads cannot be examined (ModuleNotFoundError: import of sklearn halted", True),
+        ("machine", "Problem: the machine cannot be examined (PermissionError: no). Install the packages again", True),
         ("cache", "is not writable. Set NUMBA_CACHE_DIR to a folder that is", True),
         ("package", "Problem: narwhals is not installed. Install it with: pip install ocelad", True),
         ("memory", "Problem: there is less than 1 GB of memory", True),
@@ -81,6 +90,13 @@ def test_doctor_shows_no_secrets(monkeypatch):
 def test_doctor_says_what_is_wrong_and_what_to_do(monkeypatch, broken, sentence, is_problem):
     if broken == "compiler":
         monkeypatch.setattr(kernel_loading, "compile_probe", lambda: (_ for _ in ()).throw(RuntimeError("no LLVM")))
+    if broken == "no cache":
+        error = RuntimeError("cannot cache function 'hinge': no locator available for file '/x.py'")
+        monkeypatch.setattr(kernel_loading, "compile_probe", mock.Mock(side_effect=error))
+    if broken == "sklearn":
+        monkeypatch.setitem(sys.modules, "sklearn", None)
+    if broken == "machine":
+        monkeypatch.setattr(doctor, "_find_memory", mock.Mock(side_effect=PermissionError("no")))
     if broken == "cache":
         monkeypatch.setattr(os, "access", lambda path, mode: False)
     if broken == "package":

@@ -6,16 +6,19 @@ import json
 import zipfile
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from command import run
 from PIL import Image
+from pyarrow import csv, feather, parquet
 
 from ocelad import Metric, MetricTracker
-from ocelad.cli.file_kind import describe_file
+from ocelad.cli.file_kind import ITEMS, check_table, describe_file
+from ocelad.io.tabular.file_formats import FORMATS
 
 TRACKER = "expects a tracker, saved by `ocelad track`"
 PAIRS = "expects pairs: rows with two points (x_..., z_...), or with two ids (id_a, id_b) and --items"
-ITEMS = "expects items: one row per item, with its features"
+ITEMS_EXPECTED = "expects items: one row per item, with its features"
 # Each file, and what it is called where a tracker, pairs and items are expected; None: the command takes it.
 KINDS = {
     "items.csv": ("a CSV file", "a table of items (columns 'id', 'a', 'b')", None),
@@ -106,7 +109,7 @@ def expect(command, name, kind, expected, folder):
 
 @pytest.mark.parametrize("name", KINDS)
 def test_a_wrong_file_is_named_with_what_is_expected(folder, name):
-    for role, kind, expected in zip(COMMANDS, KINDS[name], (TRACKER, PAIRS, ITEMS), strict=True):
+    for role, kind, expected in zip(COMMANDS, KINDS[name], (TRACKER, PAIRS, ITEMS_EXPECTED), strict=True):
         for command in commands_for(role) if kind else ():
             if "-o FILE" in command and name in NOT_AN_OUTPUT:
                 continue
@@ -168,3 +171,43 @@ def test_kinds_of_text_and_archives(tmp_path):
     assert kind("h", (2).to_bytes(8, "little") + b"{}") == "a damaged tracker, or a safetensors file of another program"
     np.savez(tmp_path / "i.npz", vectors=np.eye(2))
     assert describe_file(tmp_path / "i.npz") == "a NumPy archive"
+
+
+@pytest.mark.parametrize("content", ["BMI,age\n1,2\n", "PK,name\n1,a\n", "RIFF,a\n1,2\n", "BM\n1\n"])
+def test_names_of_columns_do_not_make_a_table_a_picture_or_an_archive(tmp_path, content):
+    (tmp_path / "a.csv").write_text(content)
+    assert describe_file(tmp_path / "a.csv") == "a CSV file"
+
+
+def test_pictures_and_archives_with_short_marks_are_found(tmp_path):
+    Image.new("RGB", (4, 4)).save(tmp_path / "a", "BMP")
+    assert describe_file(tmp_path / "a") == "a picture"
+    with zipfile.ZipFile(tmp_path / "empty.zip", "w"):
+        pass
+    assert describe_file(tmp_path / "empty.zip") == "a ZIP archive"
+
+
+def write_stream(table, path):
+    with pa.ipc.new_stream(path, table.schema) as stream:
+        stream.write_table(table)
+
+
+# How a table is written in each format that the library reads.
+WRITERS = {
+    "csv": lambda table, path: csv.write_csv(table, path),
+    "tsv": lambda table, path: csv.write_csv(table, path, csv.WriteOptions(delimiter="\t")),
+    "jsonl": lambda table, path: path.write_text("".join(f"{json.dumps(row)}\n" for row in table.to_pylist())),
+    "parquet": parquet.write_table,
+    "arrow": lambda table, path: feather.write_feather(table, str(path)),
+    "npy": lambda table, path: np.save(path, table.to_pandas().to_numpy()),
+    "npz": lambda table, path: np.savez(path, x=np.eye(2)),
+    "arrows": write_stream,
+}
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
+def test_the_commands_take_every_format_that_the_library_reads(tmp_path, suffix):
+    assert set(WRITERS) >= set(FORMATS)
+    path = tmp_path / f"table.{suffix}"
+    WRITERS[suffix](pa.table({"a": [1.0, 2.0], "b": [3.0, 5.0]}), path)
+    check_table(str(path), ITEMS)

@@ -48,8 +48,10 @@ def folder(tmp_path_factory):
 def test_evaluate_says_how_the_accuracies_compare(folder):
     text = run("evaluate", "answers.tracker", "held_out.csv", *ITEMS, cwd=folder).stdout
     assert "learned with its own threshold, standardized and Euclidean with the threshold that is best" in text
-    assert 'accuracy of always the commoner answer, "different": 0.7500.' in text
-    assert re.search(r'Note: 25 % of these pairs are "same", but \d\d % of the training answers', text)
+    assert 'accuracy of always predicting the more common answer, "different": 0.7500.' in text
+    assert re.search(
+        r'Note: 25 % of these pairs are "same", but \d\d % of the training answers; threshold and prob', text
+    )
     content = json.loads(run("evaluate", "answers.tracker", "held_out.csv", *ITEMS, "--json", cwd=folder).stdout)
     assert content["commoner_answer"] == {"answer": "different", "accuracy": 0.75}
     assert "Note:" not in run("evaluate", "answers.tracker", "answers.csv", *ITEMS, cwd=folder).stdout

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from importlib import import_module
 
@@ -52,6 +54,14 @@ class TestDataFolder:
             "format": "pairs",
         }
         assert len(answers(folder)) == 3
+
+    def test_a_pipe_is_read_from_its_start(self, folder, tmp_path):
+        os.mkfifo(tmp_path / "pipe")
+        with ThreadPoolExecutor(1) as executor:
+            writing = executor.submit((tmp_path / "pipe").write_text, PAIRS, "utf-8")
+            out = run("import", tmp_path / "pipe", "--project", "some", "--data-folder", folder).stdout
+            writing.result()
+        assert "Imported: 3" in out
 
     def test_the_audit_log_records_it_once(self, folder, file):
         for _ in range(2):

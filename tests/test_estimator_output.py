@@ -194,9 +194,7 @@ def test_scores_of_pairs_keep_single_precision(method):
         assert (single.dtype, double.dtype) == (np.float32, np.float64)
         np.testing.assert_array_equal(single, double.astype(np.float32))  # computed in float64
         assert getattr(tracker, read)(tables).dtype == np.float32
-        assert (
-            getattr(tracker, read)((pairs[:, 0].tolist(), pairs[:, 1].tolist())[::1] and pairs.tolist()).dtype == float
-        )
+        assert getattr(tracker, read)(pairs.tolist()).dtype == np.float64
     by_index = MetricTracker(method=method, preprocessor=ITEMS.astype(np.float32)).fit(TUPLES[2], SAME)
     assert by_index.pair_distance(TUPLES[2]).dtype == np.float32
     assert tracker.metric_.components.dtype == np.float64  # what is learned stays in float64

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import subprocess
 import sys
 import tarfile
@@ -83,10 +84,31 @@ def test_links_of_the_readme_work_elsewhere(metadata: Message) -> None:
 def test_addresses_follow_from_one_setting(metadata: Message) -> None:
     addresses = [address.split(", ")[1] for address in metadata.get_all("Project-URL")]
     assert len(addresses) == 4
-    owner, name = REPOSITORY.split("/")[-2:]
-    assert all(address.startswith((REPOSITORY, f"https://{owner}.github.io/{name}/")) for address in addresses)
+    assert all(address.startswith((REPOSITORY, pages_of(REPOSITORY))) for address in addresses)
     text = (ROOT / "pyproject.toml").read_text()
     assert text.count(REPOSITORY) == 1
+
+
+def pages_of(repository: str) -> str:
+    return str(runpy.run_path(str(ROOT / "hatch_build.py"))["pages_of"](repository))
+
+
+@pytest.mark.parametrize(
+    ("repository", "pages"),
+    [
+        ("https://github.com/anna/tools", "https://anna.github.io/tools/"),
+        ("https://gitlab.com/anna/tools", "https://anna.gitlab.io/tools/"),
+        ("https://gitlab.com/group/part/tools", "https://group.gitlab.io/part/tools/"),
+    ],
+)
+def test_the_documentation_is_on_the_pages_of_the_repository(repository: str, pages: str) -> None:
+    assert pages_of(repository) == pages
+
+
+@pytest.mark.parametrize("repository", ["https://git.example.org/anna/tools", "https://github.com/anna"])
+def test_a_repository_without_known_pages_is_refused(repository: str) -> None:
+    with pytest.raises(ValueError, match=r"is unknown; accepted: https://github\.com/OWNER/NAME, https://gitlab"):
+        pages_of(repository)
 
 
 def test_version_changelog_and_citation_agree() -> None:
@@ -94,7 +116,7 @@ def test_version_changelog_and_citation_agree() -> None:
     newest = re.search(r"^## \[(.+?)\] - (unreleased|\d{4}-\d{2}-\d{2})$", changelog, re.MULTILINE)
     assert newest is not None
     assert newest[1] == citation["version"] == ocelad.__version__
-    assert citation.get("date-released", "unreleased") in (newest[2], "unreleased")
+    assert str(citation.get("date-released", "unreleased")) == newest[2]
     assert citation["repository-code"] == REPOSITORY
 
 
@@ -114,4 +136,13 @@ def test_workflows_run_commands_that_exist(path: str) -> None:
     makefile = (ROOT / "Makefile").read_text()
     targets = set(re.findall(r"\bmake ([a-z-]+)", text))
     assert targets >= {"check", "test", "package"}
+    assert "/bin/ocelad doctor && release/bin/ocelad demo" in text  # of the wheel, in an environment of its own
     assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in targets)
+
+
+def test_jobs_in_containers_may_use_git() -> None:
+    jobs = yaml.safe_load((ROOT / ".github/workflows/check.yml").read_text())["jobs"]
+    in_containers = [[step.get("run", "") for step in job["steps"]] for job in jobs.values() if "container" in job]
+    assert in_containers
+    for commands in in_containers:
+        assert commands.index('git config --global --add safe.directory "$GITHUB_WORKSPACE"') == 1  # after the checkout

@@ -29,7 +29,7 @@ from ocelad.records.comparators import COMPARATORS, Characters, Days, Difference
 from ocelad.records.grouping import group_records
 from ocelad.records.one_to_one import match_one_to_one
 from ocelad.records.question_choice import choose_at_start
-from ocelad.records.record_linker import best_threshold
+from ocelad.records.record_linker import best_threshold, choose_links
 
 TEXTS = st.text(alphabet="abcdeä -.1", max_size=12)
 VALUES = {
@@ -163,6 +163,34 @@ def test_dates_are_compared_by_days_and_by_digits():
     )
 
 
+@pytest.mark.parametrize(
+    ("values", "days"),
+    [
+        (["12/25/2020", "03/04/2020", None], ["2020-12-25", "2020-03-04", "NaT"]),
+        (["25/12/2020", "03/04/2020", "x"], ["2020-12-25", "2020-04-03", "NaT"]),
+        (["03/04/2020"], ["2020-04-03"]),
+        (
+            ["12/25/2020", "25/12/2020", "26/12/2020", "3/4/2020"],
+            ["2020-12-25", "2020-12-25", "2020-12-26", "2020-04-03"],
+        ),
+    ],
+)
+def test_dates_of_a_column_have_one_order(values, days):
+    np.testing.assert_array_equal(to_days(values).astype("datetime64[D]"), np.array(days, dtype="datetime64[D]"))
+
+
+def test_values_that_cannot_be_read_as_their_kind_are_noted():
+    left = read_table({"born": ["soon", "2.3.1980", None], "age": ["old", "young", "12"]}, "left")
+    right = read_table({"born": ["1980-03-02"], "age": ["12"]}, "right")
+    notes = RecordComparison(left, right, {"born": "date", "age": "number"}).notes
+    assert notes == (
+        "unreadable as date, compared as missing: 1 of 3 values (33.3 %) of born, such as 'soon'",
+        "unreadable as number, compared as missing: 2 of 4 values (50 %) of age, such as 'old'",
+    )
+    assert RecordComparison(left, left, {"born": "date", "age": "text"}).notes[0].startswith("unreadable as date, comp")
+    assert RecordComparison(left, left, {"born": "text", "age": "text"}).notes == ()
+
+
 def test_exact_compares_without_case_accents_and_punctuation():
     np.testing.assert_array_equal(compare(Exact, ["Å-B", "x", None], ["a b", "y"]), [[0, 1], [1, 1], [np.nan, np.nan]])
 
@@ -244,6 +272,20 @@ def test_tables_of_all_libraries_give_the_same_records(library):
     assert table.digest() == read_table(columns, "left").digest()
 
 
+def test_nullable_columns_of_pandas_have_missing_values():
+    columns = {"id": ["a", "b"], "name": ["Ann", None], "age": [3, None], "member": [True, None]}
+    table = read_table(pd.DataFrame(columns).convert_dtypes(), "left")
+    assert (table.ids, table.columns) == (["a", "b"], {name: columns[name] for name in ("name", "age", "member")})
+    assert read_table({"name": ["x", pd.NA]}, "left").columns == {"name": ["x", None]}
+
+
+@pytest.mark.parametrize("unit", ["D", "s", "us", "ns"])
+def test_times_of_numpy_are_dates(unit):
+    table = read_table({"born": np.array(["1980-03-04", "NaT"], dtype=f"datetime64[{unit}]")}, "left")
+    assert guess_kind(table.columns["born"]) == "date"
+    np.testing.assert_array_equal(to_days(table.columns["born"]), [3715.0, np.nan])
+
+
 RECORDS = st.lists(
     st.tuples(st.text("ab ", max_size=7) | st.none(), st.sampled_from(["rom", "oslo", None])), min_size=1, max_size=8
 )
@@ -310,6 +352,23 @@ def test_one_to_one_links_have_the_largest_sum(gains):
     positive = np.maximum(matrix, 0.0)
     best = positive[linear_sum_assignment(positive, maximize=True)].sum()
     assert matrix.ravel()[chosen].sum() == pytest.approx(best)
+
+
+def test_no_guess_takes_the_place_of_an_answered_link():
+    pairs = np.array([[0, 0], [0, 1], [1, 0], [2, 2], [2, 3]])
+    probabilities, answered = np.array([1.0, 0.7, 0.6, 1.0, 1.0]), np.arange(5) % 3 == 0
+    chosen, _ = choose_links(pairs, probabilities, True, 0.5, answered)
+    assert sorted(chosen.tolist()) == [0, 3]
+    assert sorted(choose_links(pairs[:3], probabilities[:3], True, 0.5)[0].tolist()) == [1, 2]  # of guesses, the most
+
+
+def test_answered_links_are_kept_one_to_one():
+    linker = RecordLinker(
+        {"name": ["anna lee", "anna leigh"]}, {"name": ["anna leigh", "anna lee"]}, block="name:word", max_block=9
+    )
+    linker.learn(0, 0, True)  # the other pair of each record is alike to the letter
+    found = linker.links(one_to_one=True, threshold=0.0)
+    assert (found.left[found.answered].tolist(), found.right[found.answered].tolist()) == ([0], [0])
 
 
 def test_groups_are_not_joined_by_one_doubtful_link():
@@ -473,6 +532,45 @@ def test_answers_are_found_again_by_ids_when_tables_or_settings_change(tmp_path)
         RecordLinker.load(tmp_path / "state", without, tables.right)
 
 
+@pytest.mark.parametrize("is_one_table", [False, True])
+def test_answers_about_missing_records_return_with_them(tmp_path, is_one_table):
+    tables = LinkedTables("persons", n_rows=60, seed=1)
+    right = None if is_one_table else tables.right
+    linker = RecordLinker(tables.left, right)
+    answer(linker, set(map(tuple, tables.links.tolist())), 8)
+    linker.save(tmp_path / "state")
+    gone = {each.left for each in linker.answers[:3]}
+    fewer = {name: [v for k, v in enumerate(values) if k not in gone] for name, values in tables.left.items()}
+    for _ in range(2):  # also when it is saved without them, and loaded for the same tables
+        less = RecordLinker.load(tmp_path / "state", fewer, right)
+        n_missing = sum(bool({each.left, *([each.right] if is_one_table else [])} & gone) for each in linker.answers)
+        assert n_missing >= 3
+        assert len(less.answers) == 8 - n_missing
+        assert less.notes[-1] == f"not used, because their records are missing: {n_missing} of 8 answers"
+        less.save(tmp_path / "state")
+    again = RecordLinker.load(tmp_path / "state", tables.left, right)
+    assert set(again.answers) == set(linker.answers)
+    assert not any("missing" in note for note in again.notes)
+    np.testing.assert_array_equal(
+        again.links().left[again.links().answered], linker.links().left[linker.links().answered]
+    )
+
+
+def test_a_lost_column_is_no_longer_compared_and_a_new_or_named_one_is(tmp_path):
+    tables = LinkedTables("persons", n_rows=60, seed=1)
+    empty = {**tables.right, "city": [None] * 60}
+    linker = RecordLinker({**tables.left, "city": [None] * 60}, empty, exclude=["street", "born"])
+    linker.save(tmp_path / "state")
+    lost = {name: values for name, values in tables.right.items() if name not in ("phone", "born")}
+    again = RecordLinker.load(tmp_path / "state", tables.left, lost)
+    assert again.comparison.kinds == {"name": "text", "city": "word"}  # and a column that has values now
+    assert "compared before, and now not in both tables: phone" in again.notes
+    again.save(tmp_path / "again")
+    assert not any("before" in note for note in RecordLinker.load(tmp_path / "again", tables.left, lost).notes)
+    named = RecordLinker.load(tmp_path / "state", tables.left, tables.right, compare={"born": "date"})
+    assert named.comparison.kinds == {"name": "text", "city": "word", "born": "date", "phone": "code"}
+
+
 def test_duplicates_of_one_table_are_grouped():
     tables = LinkedTables("persons", n_rows=150, seed=2)
     both = {name: [*tables.left[name], *tables.right[name]] for name in tables.left}
@@ -532,7 +630,7 @@ def test_many_candidates_are_sampled_by_left_record(monkeypatch):
 @pytest.mark.parametrize(
     ("left", "right", "options", "message"),
     [
-        (3, None, {}, "the left table is a int; accepted: a dataframe"),
+        (3, None, {}, "the left table has the type int; accepted: a dataframe"),
         ({"a": [1], "b": []}, None, {}, "columns of different lengths"),
         ({"a": []}, None, {}, "has no rows"),
         ({"id": ["x", "x"], "a": ["b", "c"]}, None, {}, "has the id 'x' twice, in row 0 and row 1; accepted"),

@@ -85,6 +85,20 @@ def test_answers_from_a_file_give_links(folder):
     assert {(row["id_left"], row["id_right"]) for row in rows} == pairs
 
 
+def test_a_file_with_contradictory_answers_teaches_its_last_ones_once(folder):
+    first, *_ = read(folder / "answers.csv")
+    other = {**first, "same": "no" if first["same"] == "yes" else "yes"}
+    write(folder / "twice.csv", {name: [row[name] for row in (first, other, first, other)] for name in first})
+    reports = [
+        json.loads(run("records", "crm.csv", "shop.csv", "--answers", "twice.csv", "--json", cwd=folder).stdout)
+        for _ in range(2)
+    ]
+    assert reports[0] == reports[1]
+    assert reports[0]["answers"] == {"same": 0, "different": 0, "skipped": 0} | {
+        "same" if other["same"] == "yes" else "different": 1
+    }
+
+
 def test_questions_are_answered_by_keys_and_continue_after_a_stop(folder):
     terminal, options = typed("yn?ssuq")
     with terminal:
@@ -257,6 +271,13 @@ def test_a_note_says_how_a_column_becomes_the_ids(folder):
         assert note in run(*arguments, cwd=folder).stderr
         assert "numbered" not in run(*arguments, *options, cwd=folder).stderr
         assert read(folder / f"{tables[0][:-4]}-{tables[1][:-4]}-links.csv")[0]["id_right"][0] in "LR"
+
+
+def test_a_note_names_columns_that_are_not_read(folder):
+    rows = [{"id": "a", "name": "Ann Lee", "tags": ["x"], "home": {"city": "Rome"}}, {"id": "b", "name": "Anne Lee"}]
+    (folder / "crm.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    note = "Note: crm.jsonl: lists, objects and bytes are not compared: tags, home"
+    assert note in run("records", "crm.jsonl", "--questions", "0", cwd=folder).stderr
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ SHELLS = ("bash", "zsh", "fish")
     help="Write the script to this file instead of standard output.",
 )
 def completion(shell: str | None, output: Path | None) -> None:
-    """Print the completion script of SHELL, by default of the one in which the command runs.
+    """Print the completion script of SHELL, by default of the login shell, which the variable $SHELL names.
 
     The script lets the Tab key complete commands, options, methods, streams, figures, settings and files. Put it where
     your shell looks for it, and open a new shell:
@@ -55,7 +55,7 @@ def completion(shell: str | None, output: Path | None) -> None:
 
 
 def _current_shell() -> str:
-    """Return the user's shell, as the environment names it."""
+    """Return the user's login shell, as the environment names it."""
     name = Path(os.environ.get("SHELL", "")).name
     if name not in SHELLS:
         raise click.UsageError(f"name a shell: {', '.join(SHELLS)}")

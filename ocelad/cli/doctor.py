@@ -6,10 +6,11 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
@@ -44,6 +45,9 @@ _VARIABLE = re.compile(
 )
 _SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|KEY|CREDENTIAL|DATABASE|URL|AUTH", re.I)
 _MIN_BYTES = 1 << 30
+# A part of numba's message if it may write in none of the folders that it tries.
+_NO_CACHE = "no locator available"
+T = TypeVar("T")
 
 
 class Problem(NamedTuple):
@@ -92,11 +96,14 @@ def examine() -> dict[str, Any]:
         name: {"purpose": purpose, "missing": [each for each in packages if _find_version(each) is None]}
         for name, (purpose, packages) in EXTRAS.items()
     }
+    failures: list[Problem] = []
     compiler = _examine_compiler()
-    threads = _examine_threads()
-    machine = _examine_machine()
+    no_threads: list[dict[str, Any]] = []
+    threads = _guard("threads", _examine_threads, no_threads, failures)
+    machine = _guard("machine", _examine_machine, {"memory": None, "usable cores": None}, failures)
     variables = describe_variables(os.environ)
     problems, notes = _judge(versions, machine, compiler, variables)
+    problems = [*failures, *problems]
     return {
         "versions": versions,
         "extras": extras,
@@ -107,6 +114,16 @@ def examine() -> dict[str, Any]:
         "problems": [problem._asdict() for problem in problems],
         "notes": notes,
     }
+
+
+def _guard(what: str, examine: Callable[[], T], otherwise: T, failures: list[Problem]) -> T:
+    """Return what an examination finds; if it fails, record why and return ``otherwise``."""
+    try:
+        return examine()
+    except Exception as error:
+        remedy = "Install the packages again: pip install --force-reinstall ocelad"
+        failures.append(Problem(f"the {what} cannot be examined ({type(error).__name__}: {error})", remedy))
+        return otherwise
 
 
 def _find_version(package: str) -> str | None:
@@ -163,30 +180,29 @@ def _examine_compiler() -> dict[str, Any]:
     found: dict[str, Any] = {"seconds": None, "error": None, "cache": None, "writable": None, "compiled": None}
     try:
         from ocelad._compile import numba_config
-        from ocelad.engines.kernel_loading import compile_probe
+        from ocelad.engines.kernel_loading import compile_probe, kernels_compiled, kernels_folder
 
         found["enabled"] = not numba_config.DISABLE_JIT
         found["seconds"] = compile_probe()
+        if found["enabled"]:
+            folder = kernels_folder()
+            existing = next(path for path in (folder, *folder.parents) if path.exists())
+            found |= {
+                "cache": str(folder),
+                "writable": os.access(existing, os.W_OK),
+                "compiled": kernels_compiled("adaptive"),
+            }
     except Exception as error:
         return {**found, "enabled": False, "error": f"{type(error).__name__}: {error}"}
-    if found["enabled"]:
-        from ocelad.engines.kernel_loading import kernels_compiled, kernels_folder
-
-        folder = kernels_folder()
-        existing = next(path for path in (folder, *folder.parents) if path.exists())
-        found |= {
-            "cache": str(folder),
-            "writable": os.access(existing, os.W_OK),
-            "compiled": kernels_compiled("adaptive"),
-        }
     return found
 
 
 def _examine_threads() -> list[dict[str, Any]]:
     """Return the libraries that run threads: BLAS and OpenMP."""
-    import scipy.linalg  # noqa: F401  (loads the libraries)
-    import sklearn  # noqa: F401
     from threadpoolctl import threadpool_info
+
+    for name in ("scipy.linalg", "sklearn"):  # they load the libraries
+        import_module(name)
 
     names = ("user_api", "internal_api", "version", "num_threads")
     return [{name: each.get(name) for name in names} for each in threadpool_info()]
@@ -216,7 +232,10 @@ def _judge(
     for name, found in versions.items():
         if found is None:
             problems.append(Problem(f"{name} is not installed", "Install it with: pip install ocelad"))
-    if compiler["error"] is not None:
+    if _NO_CACHE in (compiler["error"] or ""):
+        remedy = "Set NUMBA_CACHE_DIR to a folder that can be written"
+        problems.append(Problem(f"numba finds no folder for its cache of kernels ({compiler['error']})", remedy))
+    elif compiler["error"] is not None:
         remedy = "Install versions of numba and llvmlite that fit each other: pip install --upgrade numba"
         problems.append(Problem(f"numba cannot compile ({compiler['error']})", remedy))
     elif not compiler["enabled"]:

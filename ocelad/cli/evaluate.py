@@ -55,7 +55,7 @@ class Answers(NamedTuple):
 
     @property
     def commoner(self) -> tuple[str, float]:
-        """The commoner answer, and the accuracy of always giving it."""
+        """The more common answer, and the accuracy of always predicting it."""
         n = max(self)
         return "same" if n == self.n_similar else "different", n / sum(self)
 
@@ -194,14 +194,14 @@ def _format_score(score: dict[str, float], column: str) -> str:
 
 
 def _print_answers(of_pairs: PairScores, saved: SavedMetric) -> None:
-    """Say by which threshold pairs are classified, what always the commoner answer gives, and whether shares differ."""
+    """Say by which threshold pairs are classified, the accuracy of a constant answer, and whether shares differ."""
     if STANDARDIZED in of_pairs.scores["accuracy of pairs"]:
         click.echo(
             f"accuracy of pairs: {LEARNED} with its own threshold, {STANDARDIZED} and {EUCLIDEAN} with the threshold "
             "that is best on these pairs in hindsight, so that only ROC AUC compares the distances alike."
         )
     answer, accuracy = of_pairs.answers.commoner
-    click.echo(f'accuracy of always the commoner answer, "{answer}": {accuracy:.4f}.')
+    click.echo(f'accuracy of always predicting the more common answer, "{answer}": {accuracy:.4f}.')
     sketch = saved.sketch
     trained = None if sketch is None else Answers(sketch.n_similar, sketch.n_dissimilar)
     if trained is not None and (note := describe_shares(of_pairs.answers, trained)):
@@ -212,7 +212,7 @@ def describe_shares(evaluated: Answers, trained: Answers) -> str | None:
     """Say that the share of "same" differs clearly from that of the training answers; None if it does not.
 
     >>> describe_shares(Answers(20, 80), Answers(200, 200))
-    'Note: 20 % of these pairs are "same", but 50 % of the training answers, which threshold and probabilities suit.'
+    'Note: 20 % of these pairs are "same", but 50 % of the training answers; threshold and probabilities fit those.'
     >>> describe_shares(Answers(45, 55), Answers(200, 200)) is None
     True
     """
@@ -225,8 +225,8 @@ def describe_shares(evaluated: Answers, trained: Answers) -> str | None:
     if abs(share - of_training) <= max(MIN_SHARE_DIFFERENCE, MIN_STANDARD_ERRORS * error):
         return None
     return (
-        f'Note: {share:.0%} of these pairs are "same", but {of_training:.0%} of the training answers, '
-        "which threshold and probabilities suit."
+        f'Note: {share:.0%} of these pairs are "same", but {of_training:.0%} of the training answers; '
+        "threshold and probabilities fit those."
     ).replace("%", " %")
 
 

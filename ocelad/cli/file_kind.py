@@ -15,18 +15,20 @@ _MAGIC = (
     (b"\x89PNG\r\n", "a picture"),
     (b"\xff\xd8\xff", "a picture"),
     (b"GIF8", "a picture"),
-    (b"BM", "a picture"),
     (b"II*\x00", "a picture"),
     (b"MM\x00*", "a picture"),
     (b"%PDF", "a PDF file"),
     (b"SQLite format 3", "an SQLite database"),
     (b"PAR1", "a Parquet file"),
     (b"ARROW1", "an Arrow file"),
+    (b"\xff\xff\xff\xff", "an Arrow file"),  # a stream
     (b"\x93NUMPY", "a NumPy file"),
     (b"\x1f\x8b", "a gzipped file"),
     (b"\x80\x04\x95", "a pickle"),
     (b"\x80\x05\x95", "a pickle"),
 )
+# A ZIP archive begins with a member, or, if it is empty, with its end.
+_ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 # What can be read as a table, also under a wrong name.
 _TABLES = {
     "a CSV file",
@@ -38,7 +40,6 @@ _TABLES = {
     "a NumPy file",
     "a NumPy archive",
     "a gzipped file",
-    "an empty file",
 }
 _EXCEL = "an Excel workbook, which can be saved as CSV"
 _EXCEL_SUFFIXES = (".xlsx", ".xlsm", ".xlsb", ".xls")
@@ -78,12 +79,13 @@ def describe_file(path: Path) -> str:
     for magic, kind in _MAGIC:
         if head.startswith(magic):
             return kind
-    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
+    # The texts "RIFF" and "BM" may also begin a table; four bytes of a BMP file are reserved and 0.
+    if (head[:4], head[8:12]) == (b"RIFF", b"WEBP") or (head[:2], head[6:10]) == (b"BM", bytes(4)):
         return "a picture"
     # Also a damaged one, or one with a password, which is no ZIP archive.
-    if head.startswith((b"PK", _OLD_OFFICE)) and path.suffix.lower() in _EXCEL_SUFFIXES:
+    if head.startswith((*_ZIP, _OLD_OFFICE)) and path.suffix.lower() in _EXCEL_SUFFIXES:
         return _EXCEL
-    if head.startswith(b"PK"):
+    if head.startswith(_ZIP):
         return _describe_archive(path)
     if _is_state(head):
         return _describe_state(path)
@@ -135,11 +137,6 @@ def _describe_text(path: Path, head: bytes) -> str:
     if path.suffix.lower() in (".tsv", ".tab") or (b"\t" in first_line and b"," not in first_line):
         return "a TSV file"
     return "a CSV file" if path.suffix.lower() == ".csv" or b"," in first_line else "a text file"
-
-
-def is_described_as_table(kind: str) -> bool:
-    """Return whether a file of this description may be read as a table."""
-    return kind in _TABLES
 
 
 def refuse(path: str | Path, kind: str, expected: str) -> click.ClickException:
@@ -201,7 +198,7 @@ def check_table(file: str, expected: str) -> None:
     path = Path(file)
     if file != "-" and path.exists() and (path.is_file() or path.is_dir()):
         kind = describe_file(path)
-        if kind == "an empty file" or not is_described_as_table(kind):
+        if kind not in _TABLES:
             raise refuse(file, kind, expected)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ocelad.cli.exit_codes import INTERRUPTED, ROWS_SKIPPED
-from ocelad.cli.file_kind import describe_file, is_described_as_table, refuse
+from ocelad.cli.file_kind import check_table
 from ocelad.cli.options import json_option
 from ocelad.cli.output import print_json
 from ocelad.cli.progress import show_steps
@@ -56,8 +56,7 @@ def import_answers(file: Path, as_json: bool, **options: Any) -> None:
     """
     if not file.exists():
         raise FileNotFoundError(f"there is no file {file}; accepted: a file of answers")
-    if (kind := describe_file(file)) == "an empty file" or not is_described_as_table(kind):
-        raise refuse(file, kind, "answers: a table with id_a, id_b and same, or pairs of dedupe, Splink or Zingg")
+    check_table(str(file), "answers: a table with id_a, id_b and same, or pairs of dedupe, Splink or Zingg")
     try:
         result = _import_directly(file, options) if options["url"] is None else _import_remotely(file, options)
     except KeyboardInterrupt:

@@ -124,8 +124,8 @@ def records(left: str, right: str | None, output: Path | None, as_json: bool, **
     asks = options["answers"] is None and options["questions"] != 0
     if asks and not _is_terminal():  # after the tables, so that what is wrong with them is said first
         raise click.UsageError(
-            "questions need a terminal, and standard input is none; give --answers FILE, or --questions 0 to write the "
-            "links by the answers so far"
+            "questions need a terminal, and standard input is not a terminal; give --answers FILE, or --questions 0 to "
+            "write the links by the answers so far"
         )
     notes = [*linker.notes, _note_ids(linker, [left, right or left])]
     for note in filter(None, notes):
@@ -199,7 +199,10 @@ def _read_columns(path: str) -> tuple[dict[str, list[Any]], list[str]]:
     from ocelad.io.record_files import read_placed_records
 
     check_table(path, RECORDS)
-    return read_placed_records(path)
+    columns, places, skipped = read_placed_records(path)
+    if skipped:
+        click.echo(f"Note: {path}: lists, objects and bytes are not compared: {', '.join(skipped)}", err=True)
+    return columns, places
 
 
 def _note_ids(linker: RecordLinker, names: list[str]) -> str | None:
@@ -262,11 +265,15 @@ def _is_terminal() -> bool:
 
 
 def _learn_file(linker: RecordLinker, read: _AnswerTable, state: Path) -> None:
-    """Learn the answers of a file that are not known yet. All are checked before the first is learned."""
-    known = {(answer.left, answer.right): answer.same for answer in linker.answers}
-    answers = [
-        answer for answer in _find_answers(linker, read) if known.get((answer.left, answer.right), ...) != answer.same
-    ]
+    """Learn the answers of a file that are not known yet. All are checked before the first is learned.
+
+    The last answer about a pair counts, in the file as among the known ones: the same file again teaches nothing.
+    """
+    known, given = (
+        {(answer.left, answer.right): answer for answer in answers}
+        for answers in (linker.answers, _find_answers(linker, read))
+    )
+    answers = [answer for pair, answer in given.items() if answer != known.get(pair)]
     with show_steps(len(answers), "Learning") as advance:
         for answer in answers:
             linker.learn(*answer)
@@ -288,7 +295,7 @@ def _read_answer_table(path: str) -> _AnswerTable:
     from ocelad.io.record_files import read_placed_records
 
     check_table(path, RECORD_ANSWERS)
-    table, places = read_placed_records(path)
+    table, places, _ = read_placed_records(path)
     for column in ANSWER_COLUMNS:
         if column not in table:
             raise FileError(

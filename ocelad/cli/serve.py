@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ocelad.cli.exit_codes import INTERRUPTED
-from ocelad.cli.file_kind import describe_file, is_described_as_table, refuse
+from ocelad.cli.file_kind import check_table
 from ocelad.cli.login_options import login_options, login_settings, option_of_setting
 from ocelad.cli.options import exclude_option, format_option, missing_option, parse_settings
 
@@ -230,12 +230,8 @@ def _project_name(file: Path | None, options: dict[str, Any]) -> str | None:
         return None
     if file is not None and not file.exists():
         raise FileNotFoundError(f"there is no file {file}; accepted: a table of items, or a folder of pictures")
-    if (
-        file is not None
-        and not file.is_dir()
-        and ((kind := describe_file(file)) == "an empty file" or not is_described_as_table(kind))
-    ):
-        raise refuse(file, kind, "a table of items, or a folder of pictures")
+    if file is not None and not file.is_dir():
+        check_table(str(file), "a table of items, or a folder of pictures")
     name = str(options["project"] or options["demo"] or _default_name(file))
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,63}", name):
         raise click.UsageError(f"a project name has at most 64 lower-case letters, digits, - and _; got {name!r}")

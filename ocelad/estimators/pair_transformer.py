@@ -31,7 +31,8 @@ class PairTransformer(MetaEstimatorMixin, TransformerMixin, PrintedEstimator, au
     Parameters
     ----------
     transformer : transformer of scikit-learn
-        It is cloned, and not changed. It receives no labels, because those are labels of pairs.
+        ``fit`` clones it and does not change it; ``set_output`` also sets its output. It receives no labels, because
+        those are labels of pairs.
     preprocessor : array-like, sparse matrix or table of shape (n_points, n_features), mapping, callable or None
         The points, when pairs are given by id or by index; see ``MetricTracker``. Without it, pairs of indices would
         count as points. The tracker after it then receives points, so that answers do not imply others. To keep ids,
@@ -113,6 +114,9 @@ class PairTransformer(MetaEstimatorMixin, TransformerMixin, PrintedEstimator, au
 
     def set_output(self, *, transform: Any = None) -> Self:
         """Let the transformer return tables: pairs are then ``(X, Z)``, two tables with the names of the features.
+
+        As in scikit-learn's own meta-estimators, the output of ``transformer`` itself is set, from which ``fit`` makes
+        its clones.
 
         Parameters
         ----------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, NamedTuple
 
 from ocelad.io.tabular import cells
 from ocelad.io.tabular.file_errors import BadRowError, FileError, RowError, quote_all
@@ -12,8 +12,28 @@ from ocelad.io.tabular.record_blocks import Selection
 from ocelad.io.tabular.sources import Source
 
 
+class PlacedRecords(NamedTuple):
+    """The columns of a file of records.
+
+    Attributes
+    ----------
+    columns : dict of str to list
+        The values of each column; None: missing.
+    places : list of str
+        Where each record is, such as "line 2" or, in Parquet, "row 1".
+    skipped : list of str
+        Columns of lists, objects or bytes, which are not read.
+    """
+
+    columns: dict[str, list[Any]]
+    places: list[str]
+    skipped: list[str]
+
+
 def read_records(path: str | os.PathLike[str], format: str | None = None) -> dict[str, list[Any]]:
-    """Read all columns of a file (CSV, TSV, JSON lines, Parquet or Arrow); an empty cell is None.
+    """Read the columns of a file (CSV, TSV, JSON lines, Parquet or Arrow); an empty cell is None.
+
+    Columns of lists, objects or bytes are left out.
 
     >>> from tempfile import TemporaryDirectory
     >>> from pathlib import Path
@@ -22,13 +42,11 @@ def read_records(path: str | os.PathLike[str], format: str | None = None) -> dic
     ...     read_records(f"{folder}/people.csv")
     {'id': ['a1', 'a2'], 'name': ['Ann', None]}
     """
-    return read_placed_records(path, format)[0]
+    return read_placed_records(path, format).columns
 
 
-def read_placed_records(
-    path: str | os.PathLike[str], format: str | None = None
-) -> tuple[dict[str, list[Any]], list[str]]:
-    """Read all columns of a file, and where each record is, such as "line 2" or, in Parquet, "row 1"."""
+def read_placed_records(path: str | os.PathLike[str], format: str | None = None) -> PlacedRecords:
+    """Read the columns of a file, and where each record is."""
     source = Source(path)
     places: list[str] = []
     try:
@@ -56,7 +74,7 @@ def read_placed_records(
             f"{source.name} has no rows; accepted: a table with at least one row below its names of columns (CSV, TSV, "
             "JSON lines, Parquet or Arrow)"
         )
-    return found, places
+    return PlacedRecords(found, places, [name for name in table.kinds if name not in columns])
 
 
 def _read_record(name: str, unit: str, block: Any, i: int) -> Any:

@@ -34,8 +34,10 @@ _CODE_NAME = re.compile(
     re.IGNORECASE,
 )
 
-_DATE_FORMATS = ("%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%Y%m%d")
+_DATE_FORMATS = ("%Y-%m-%d", "%d.%m.%Y", "%Y/%m/%d", "%Y%m%d")
+_DAY_FIRST, _MONTH_FIRST = "%d/%m/%Y", "%m/%d/%Y"
 _DATE = re.compile(r"\d{4}-\d\d?-\d\d?([T ].*)?|\d\d?[./]\d\d?[./]\d{4}|\d{4}/\d\d?/\d\d?")
+_SLASHES = re.compile(r"\s*(\d\d?)/(\d\d?)/\d{4}")
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
 
 
@@ -128,27 +130,52 @@ def _to_number(value: Any) -> float:
 
 
 def to_days(values: Sequence[Any]) -> Floats:
-    """Return dates as days since 1970; NaN where a value is missing or is no date.
+    """Return the dates of a column as days since 1970; NaN where a value is missing or is no date.
+
+    In dates such as 3/4/1980 the day is first, unless more dates of the column can only be read with the month first.
 
     >>> to_days(["1970-01-11", "11.1.1970", None, "soon"])
     array([10., 10., nan, nan])
+    >>> to_days(["11/1/1970"]), to_days(["1/11/1970", "12/31/1969"])
+    (array([10.]), array([10., -1.]))
     """
-    return np.array([_to_day(value) for value in values], dtype=np.float64)
+    formats = (*_DATE_FORMATS, *_slash_formats(values))
+    return np.array([_to_day(value, formats) for value in values], dtype=np.float64)
 
 
-def _to_day(value: Any) -> float:
+def count_unread(values: Sequence[Any], kind: Kind) -> tuple[int, Any]:
+    """Return how many values of a column cannot be read as this kind, and the first of them.
+
+    >>> count_unread(["1980-01-02", None, "soon", "late"], "date"), count_unread(["12", "x"], "number")
+    ((2, 'soon'), (1, 'x'))
+    """
+    if kind not in ("date", "number"):
+        return 0, None
+    read = ~np.isnan(to_days(values) if kind == "date" else to_numbers(values))
+    unread = [value for value, is_read in zip(values, read.tolist(), strict=True) if value is not None and not is_read]
+    return len(unread), next(iter(unread), None)
+
+
+def _slash_formats(values: Sequence[Any]) -> tuple[str, str]:
+    """Return the two formats of dates with slashes, first the one that reads more values."""
+    parts = [_SLASHES.match(value) for value in values if isinstance(value, str)]
+    n_day_first, n_month_first = (sum(int(match[place]) > 12 for match in parts if match) for place in (1, 2))
+    return (_MONTH_FIRST, _DAY_FIRST) if n_month_first > n_day_first else (_DAY_FIRST, _MONTH_FIRST)
+
+
+def _to_day(value: Any, formats: Sequence[str]) -> float:
     if isinstance(value, np.datetime64):
         value = value.astype("datetime64[D]").item()
     if isinstance(value, datetime):
         value = value.date()
     if not isinstance(value, date):
-        value = _parse_date(str(value).strip()) if value is not None else None
+        value = _parse_date(str(value).strip(), formats) if value is not None else None
     return np.nan if value is None else float(value.toordinal() - date(1970, 1, 1).toordinal())
 
 
-def _parse_date(text: str) -> date | None:
+def _parse_date(text: str, formats: Sequence[str]) -> date | None:
     text = re.split(r"[T ]", text, maxsplit=1)[0]
-    for format in _DATE_FORMATS:
+    for format in formats:
         try:
             return datetime.strptime(text, format).date()
         except ValueError:

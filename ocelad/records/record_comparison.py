@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ocelad.records.column_kinds import Kind, check_kind, guess_kind
+from ocelad.records.column_kinds import Kind, check_kind, count_unread, guess_kind
 from ocelad.records.comparators import COMPARATORS, Comparator
 from ocelad.records.record_table import RecordTable
 
@@ -44,7 +44,7 @@ class RecordComparison:
     feature_names : tuple of str
         The entries of a comparison vector, such as "name letters".
     notes : tuple of str
-        Columns that are not compared, and why.
+        Columns that are not compared, and why, and values that cannot be read as numbers or dates.
 
     References
     ----------
@@ -94,6 +94,7 @@ class RecordComparison:
                 notes.append(f"without values, not compared: {name}")
             else:
                 self.kinds[name] = kind
+                notes += _note_unread(name, kind, [left, right] if right is not left else [left])
         if not self.kinds:
             raise ValueError(
                 f"all {len(both)} columns are excluded or without values; accepted: at least one to compare"
@@ -123,3 +124,15 @@ class RecordComparison:
             if advance is not None:
                 advance(len(batch))
         return vectors
+
+
+def _note_unread(name: str, kind: Kind, tables: Sequence[RecordTable]) -> list[str]:
+    """Return a note about the values of a column that cannot be read as its kind, if there are any."""
+    columns = [table.columns[name] for table in tables]
+    counts, examples = zip(*(count_unread(values, kind) for values in columns), strict=True)
+    n_unread, n_values = sum(counts), sum(value is not None for values in columns for value in values)
+    if not n_unread:
+        return []
+    example = next(value for count, value in zip(counts, examples, strict=True) if count)
+    share = f"{n_unread} of {n_values} values ({100 * n_unread / n_values:.3g} %) of {name}"
+    return [f"unreadable as {kind}, compared as missing: {share}, such as {example!r}"]

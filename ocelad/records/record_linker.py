@@ -62,6 +62,14 @@ class Answer(NamedTuple):
     same: bool | None
 
 
+class _AnswerById(NamedTuple):
+    """An answer about the ids of two records, as texts."""
+
+    left: str
+    right: str
+    same: bool | None
+
+
 @dataclass(frozen=True, eq=False)
 class Links:
     """Links: pairs of records that are probably the same, in descending order of probability.
@@ -171,7 +179,8 @@ class RecordLinker:
         self.seed = check_integer(seed, "seed", at_least=0)
         table = read_table(left, "the left table", id)
         self.tables = table, table if right is None else read_table(right, "the right table", id)
-        self.comparison = RecordComparison(*self.tables, compare, tuple(exclude))
+        self._excluded = tuple(exclude)
+        self.comparison = RecordComparison(*self.tables, compare, self._excluded)
         columns = dict.fromkeys(name for name in table.columns if name in self.tables[1].columns)
         self._has_default_rules = block is None
         self.rules: tuple[Rule, ...] = (
@@ -190,6 +199,7 @@ class RecordLinker:
         # The code of a pair, by which its position is found; pairs are sorted.
         self._codes = self._encode(self.pairs[:, 0], self.pairs[:, 1])
         self._template = tracker
+        self._unused: list[_AnswerById] = []
         rng = np.random.default_rng(self.seed)
         self._known = self.vectors[_draw(len(self.pairs), _N_KNOWN, rng)].astype(np.float64)
         self._pool = self._draw_pool(rng)
@@ -330,7 +340,7 @@ class RecordLinker:
         ----------
         one_to_one : bool
             Whether a record has at most one link: of two tables in which no entity occurs twice. The links then have
-            the largest expected number of correct ones.
+            the largest expected number of correct ones; no guess takes the place of a pair that a person has linked.
         threshold : float or None
             The smallest probability of a link. None: 1/2; with ``one_to_one``, where the best partner of a record is
             more often right than its probability says, the threshold with the largest expected F1, as soon as there are
@@ -351,7 +361,9 @@ class RecordLinker:
         possible = np.flatnonzero(answered >= 0)
         if threshold is None and not (one_to_one and self.has_started):
             threshold = 0.5
-        chosen, threshold = choose_links(pairs[possible], probability[possible], one_to_one, threshold)
+        chosen, threshold = choose_links(
+            pairs[possible], probability[possible], one_to_one, threshold, answered[possible] > 0
+        )
         chosen = possible[chosen]
         left, right = pairs[chosen].astype(np.intp).T
         return Links(left, right, probability[chosen], decision[chosen], answered[chosen] != 0, threshold)
@@ -388,6 +400,7 @@ class RecordLinker:
         return {"answers": answers.reshape(-1, 3), **add_prefix("tracker", arrays)}, {
             "settings": self._settings(),
             "ids": [[str(self.tables[0].ids[left]), str(self.tables[1].ids[right])] for left, right, _ in self.answers],
+            "unused": [[left, right, _ANSWER_CODES[same]] for left, right, same in self._unused],
             "tables": [table.digest() for table in self.tables],
             "tracker": metadata,
         }
@@ -396,7 +409,7 @@ class RecordLinker:
         both = [name for name in self.tables[0].columns if name in self.tables[1].columns]
         return {
             "compare": self.comparison.kinds,
-            "exclude": [name for name in both if name not in self.comparison.kinds],
+            "exclude": [name for name in both if name in self._excluded],
             "block": self._rule_texts(),
             "default_block": self._has_default_rules,
             "max_block": self.max_block,
@@ -413,17 +426,26 @@ class RecordLinker:
 
         With the same tables and settings, the linker continues to the same bits. If a table has changed since, if
         options differ, or if a ``tracker`` is given, the answers are learned again; records of changed tables are
-        recognized by their ids.
+        recognized by their ids. Answers about records that are missing stay in the state, and count again as soon as
+        the records are back. ``compare`` includes columns that were excluded before.
         """
         _, metadata = state_files.read(path, state_files.LINKER)
         with state_files.content_errors(path, state_files.LINKER):
             saved = metadata["settings"]
             settings = {name: saved[name] for name in ("compare", "exclude", "block", "max_block", "seed")}
             has_default_rules = bool(saved["default_block"])
+            kinds, excluded = dict(settings["compare"]), list(settings["exclude"])
         given = {name: value for name, value in options.items() if value is not None}
         if has_default_rules:
             settings.pop("block")  # they follow from the kinds
+        left = read_table(left, "the left table", given.get("id"))
+        right = None if right is None else read_table(right, "the right table", given.get("id"))
+        both = [name for name in left.columns if right is None or name in right.columns]
+        settings["compare"] = {name: kind for name, kind in kinds.items() if name in both}
+        settings["exclude"] = [name for name in excluded if name in both and name not in given.get("compare", ())]
         linker = cls(left, right, **{**settings, **given})
+        if missing := [name for name in kinds if name not in both]:
+            linker.notes += (f"compared before, and now not in both tables: {', '.join(missing)}",)
         linker.restore(path)
         return linker
 
@@ -435,11 +457,14 @@ class RecordLinker:
             answers = [Answer(left, right, same_of[code]) for left, right, code in arrays["answers"].tolist()]
             saved = MetricTracker.from_state(strip_prefix("tracker", arrays), metadata["tracker"])
             settings, digests, ids = metadata["settings"], metadata["tables"], metadata["ids"]
+            by_id = [_AnswerById(left, right, answer.same) for (left, right), answer in zip(ids, answers, strict=True)]
+            unused = [_AnswerById(left, right, same_of[code]) for left, right, code in metadata.get("unused", [])]
         has_own_tracker = self._template is not None
         if not has_own_tracker:
             self._template = clone(saved)
         if digests != [table.digest() for table in self.tables]:
-            self._relearn(self._find_again(path, answers, ids))
+            answers, unused = self._find_again(path, [*unused, *by_id])
+            self._relearn(answers)
         elif settings != self._settings() or has_own_tracker:
             self._relearn(answers)
         else:
@@ -447,38 +472,49 @@ class RecordLinker:
             self.tracker = saved
             for answer in answers:
                 self._record(answer)
+        self._unused = unused
+        if unused:
+            n_answers = len(unused) + len(answers)
+            note = f"not used, because their records are missing: {len(unused)} of {n_answers} answers"
+            self.notes = (*self.notes, note)
 
-    def _find_again(self, path: Any, answers: list[Answer], ids: list[list[str]]) -> list[Answer]:
-        """Return the answers with the rows that their records have now, by the ids."""
+    def _find_again(self, path: Any, answers: list[_AnswerById]) -> tuple[list[Answer], list[_AnswerById]]:
+        """Return the answers with the rows that their records have now, and the answers whose records are missing."""
         if not all(table.has_ids for table in self.tables):
             raise ValueError(
                 f"{str(path)!r} was saved for other tables, or a table has changed since and has no ids; accepted: the "
                 "same tables, or tables with a column of ids"
             )
         rows = [{str(entry): row for row, entry in enumerate(table.ids)} for table in self.tables]
-        found = [
-            answer._replace(left=rows[0][left], right=rows[1][right])
-            for answer, (left, right) in zip(answers, ids, strict=True)
-            if left in rows[0] and right in rows[1]
-        ]
-        if n_lost := len(answers) - len(found):
-            note = f"left out, because their records are no longer there: {n_lost} of {len(answers)} answers"
-            self.notes = (*self.notes, note)
-        return found
+        found, missing = [], []
+        for answer in answers:
+            left, right = rows[0].get(answer.left), rows[1].get(answer.right)
+            if left is None or right is None:
+                missing.append(answer)
+            else:
+                found.append(Answer(left, right, answer.same))
+        return found, missing
 
 
 def choose_links(
-    pairs: npt.NDArray[Any], probabilities: Floats, one_to_one: bool, threshold: float | None
+    pairs: npt.NDArray[Any],
+    probabilities: Floats,
+    one_to_one: bool,
+    threshold: float | None,
+    answered: npt.NDArray[np.bool_] | bool = False,
 ) -> tuple[npt.NDArray[np.intp], float]:
     """Return the positions of the links among pairs, in descending order of probability, and their threshold.
 
     ``one_to_one`` and ``threshold`` are those of ``RecordLinker.links``; a threshold of None is the best one.
+    ``answered`` are the pairs of which a person said that they are the same: no guess takes their place.
     """
     lowest = _MIN_PROBABILITY if threshold is None else threshold
     chosen = np.flatnonzero(probabilities >= lowest)
     if one_to_one:
-        # A gain above 0 for each pair, so that also a probability of 0 is accepted.
-        chosen = chosen[match_one_to_one(pairs[chosen], probabilities[chosen] + 1e-9)]
+        # A gain above 0 for each pair, so that also a probability of 0 is accepted. An answered pair excludes at most
+        # two guesses, of its left and of its right record: its gain is larger than theirs together.
+        gains = probabilities + 1e-9 + 2.0 * np.asarray(answered)
+        chosen = chosen[match_one_to_one(pairs[chosen], gains[chosen])]
     chosen = chosen[np.argsort(-probabilities[chosen], kind="stable")]
     if threshold is None:
         threshold = best_threshold(probabilities[chosen])

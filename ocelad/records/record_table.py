@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
+import numpy as np
+
 from ocelad.io import dataframes
 
 
@@ -69,7 +71,7 @@ def read_table(value: Any, name: str, id: str | None = None, *, places: Sequence
     if columns is None:
         if not isinstance(value, Mapping) or not all(_is_column(column) for column in value.values()):
             raise TypeError(
-                f"{name} is a {type(value).__name__}; accepted: a dataframe, or a mapping from columns to lists"
+                f"{name} has the type {type(value).__name__}; accepted: a dataframe, or a mapping from columns to lists"
             )
         columns = {str(column): list(values) for column, values in value.items()}
     lengths = {len(values) for values in columns.values()}
@@ -95,12 +97,15 @@ def _is_column(value: Any) -> bool:
 
 
 def _to_value(entry: Any) -> Any:
-    """Return an entry of a table; None for empty texts, NaN and NaT, which differ from themselves."""
+    """Return an entry of a table; None for empty texts, pandas.NA, and NaN and NaT, which differ from themselves."""
     if isinstance(entry, str):
         return entry if entry.strip() else None
-    if entry is None or entry != entry:
+    if entry is None or type(entry).__name__ == "NAType" or entry != entry:
         return None
-    return entry.item() if hasattr(entry, "item") else entry
+    value = entry.item() if hasattr(entry, "item") else entry
+    # Times in nanoseconds are numbers of them as Python values.
+    is_time = isinstance(entry, np.datetime64) and isinstance(value, int)
+    return entry.astype("datetime64[us]").item() if is_time else value
 
 
 def _check_ids(ids: list[Any], name: str, places: Sequence[str]) -> None:
