@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sqlite3
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -142,6 +145,44 @@ def test_a_kill_between_the_answers_and_their_note(tmp_path, at_once):
 
     acknowledged = run_until_killed(tmp_path / "fleet", prepare, durable=True)
     assert_completes(tmp_path / "fleet", acknowledged, at_once)
+
+
+FORKING = """
+import gc, os, signal, sys
+from fleet_streams import keyed_stream
+from ocelad.fleet import Fleet
+
+path, in_child = sys.argv[1:]
+stream = keyed_stream(200, 10, seed=3)
+fleet = Fleet(path=path, durable=True).learn(*stream.part(0, 100))
+if pid := os.fork():
+    os.waitpid(pid, 0)
+    fleet.learn(*stream.part(100))
+    print(fleet.n_answers, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+if in_child == "close":
+    fleet.close()
+if in_child == "drop":
+    del fleet
+    gc.collect()
+sys.exit()
+"""
+
+
+@fork
+@pytest.mark.parametrize("in_child", ["exit", "close", "drop"])
+def test_a_forked_process_that_ends_leaves_the_log(tmp_path, in_child):
+    """Python closes everything when it ends, and SQLite removes the log with the last connection."""
+    path = tmp_path / "fleet"
+    ended = subprocess.run(
+        [sys.executable, "-c", FORKING, path, in_child],
+        cwd=os.path.dirname(__file__),
+        capture_output=True,
+        text=True,
+    )
+    assert (ended.returncode, ended.stdout) == (-signal.SIGKILL, "200\n"), ended.stderr
+    with Fleet(path=path) as fleet:
+        assert fleet.n_answers == 200
 
 
 @fork

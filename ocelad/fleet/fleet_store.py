@@ -6,11 +6,13 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from ctypes import py_object, pythonapi
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
 from typing import Any, Literal, NamedTuple, TypeAlias
 from uuid import uuid4
+from weakref import WeakSet
 from zlib import crc32
 
 from ocelad.fleet.keyed_pairs import Key
@@ -36,6 +38,10 @@ _SCHEMA = (
     " crc INTEGER NOT NULL, state BLOB NOT NULL)",
     "CREATE TABLE journal (first INTEGER PRIMARY KEY, crc INTEGER NOT NULL, answers BLOB NOT NULL)",
 )
+
+
+# The stores of this process.
+_stores: WeakSet[FleetStore] = WeakSet()
 
 
 class FleetInUse(OSError):
@@ -115,6 +121,7 @@ class FleetStore:
         self._is_broken = False
         self._in_transaction = self._is_writing = self._is_committing = False
         self._connection: sqlite3.Connection | None = None
+        _stores.add(self)
         try:
             with self._errors("open"):
                 self._connection = self._open()
@@ -329,7 +336,7 @@ class FleetStore:
     def close(self) -> None:
         """Close the file without writing anything more; what was not committed is lost."""
         if self.process != os.getpid():
-            return  # a fork: the file belongs to the process that has opened it
+            return  # a fork: the file belongs to the process that has opened it; see _leak_connections
         if self._connection is not None:
             connection, self._connection = self._connection, None
             with suppress(sqlite3.Error):
@@ -453,6 +460,20 @@ def remove_fleet(path: str | os.PathLike[str]) -> None:
 def _state_crc(state: StoredState) -> int:
     """Return the checksum of everything that is stored for a key."""
     return crc32(state.state, crc32(repr((state.key, state.serial, state.through)).encode()))
+
+
+def _leak_connections() -> None:
+    """Let a forked process never close the connections of the process that it comes from, not even when it ends.
+
+    Closing one would remove the write-ahead log into which the other process still writes.
+    """
+    for store in list(_stores):
+        if store._connection is not None:
+            pythonapi.Py_IncRef(py_object(store._connection))
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leak_connections)
 
 
 def _connect(path: Path) -> sqlite3.Connection:
