@@ -551,6 +551,29 @@ def test_a_file_in_which_nobody_has_learned_has_settings(tmp_path):
         Fleet(path=tmp_path / "fleet")
 
 
+def test_the_number_of_features_is_stored_before_the_first_answers(tmp_path):
+    path, copy = tmp_path / "fleet", tmp_path / "copy"
+    Fleet(path=path).close()
+    y = STREAM.y[:CALL] > 0  # booleans change no other setting
+    fleet = Fleet(4, path=path, durable=True).learn(STREAM.keys[:CALL], STREAM.pairs[:CALL], y)
+    fleet._states.store._execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    shutil.copy(path, copy)  # what a kill would leave
+    fleet.close()
+    with Fleet.open(copy) as fleet:
+        assert (fleet.n_features, fleet.n_answers) == (4, CALL)
+
+
+def test_answers_without_a_number_of_features_are_damage(tmp_path):
+    path = tmp_path / "fleet"
+    Fleet(path=path).close()
+    store = FleetStore(path, "each call")
+    store.append([(0, b"answers")], {})
+    store.close()
+    for n_features in (None, 4):
+        with pytest.raises(FleetDamaged, match="it has no number of features; accepted: a backup"):
+            Fleet(n_features, path=path)
+
+
 # States in memory.
 
 

@@ -571,16 +571,17 @@ class Fleet:
     def _continue(self, store: FleetStore) -> None:
         """Continue from the file: its settings, and the answers in its journal."""
         data = store.read_meta("settings")
-        if data is None:
-            if len(self._states) or next(store.journal(), None) is not None:
-                raise _damaged(store, "settings")
-            # A fleet that nobody has closed must not take the place of one with other settings.
-            with store.checkpoint():
-                store.write_meta(self._meta())
-        else:
-            of_file = FleetSettings.from_json(data)
+        of_file = None if data is None else FleetSettings.from_json(data)
+        if of_file is not None:
             self._settings.check_file(of_file, store.name)
             self._settings = of_file._replace(n_features=of_file.n_features or self.n_features)
+        if of_file is None or of_file.n_features is None:
+            if len(self._states) or next(store.journal(), None) is not None:
+                raise _damaged(store, "settings" if of_file is None else "number of features")
+        if self._settings != of_file:
+            # The journal needs them; and a fleet that was never closed must not be replaced by one with others.
+            with store.checkpoint():
+                store.write_meta(self._meta())
         if self.n_features is None:
             return
         self._learner = self._new_learner(self.n_features)
