@@ -258,8 +258,11 @@ def test_a_durable_fleet_on_a_full_disk_is_complete_after_closing(tmp_path, monk
     path = tmp_path / "fleet"
     fleet = learn_rest(Fleet(memory=20_000, path=path, durable=True), 400)
     full_disk["is_full"] = True
-    with pytest.warns(RuntimeWarning, match="Nothing is lost"):
-        learn_rest(fleet).close()
+    with pytest.warns(RuntimeWarning, match="Nothing is lost: states stay in memory"):
+        learn_rest(fleet)
+    with pytest.warns(RuntimeWarning, match="Nothing is lost: the next opening learns from the answers in the journal"):
+        fleet.close()
+    assert repr(fleet) == "Fleet(closed)"
     with pytest.warns(RuntimeWarning, match="Nothing is lost"):
         fleet = Fleet(path=path, durable=True, memory=20_000)
     assert learned(fleet) == at_once
@@ -267,6 +270,26 @@ def test_a_durable_fleet_on_a_full_disk_is_complete_after_closing(tmp_path, monk
         fleet.save()
     full_disk["is_full"] = False
     fleet.close()
+
+
+@pytest.mark.parametrize("error", [OSError("the disk is full"), KeyboardInterrupt()])
+def test_a_fleet_that_cannot_be_saved_stays_open(tmp_path, monkeypatch, at_once, error):
+    path = tmp_path / "fleet"
+    fleet = learn_rest(Fleet(path=path, memory=20_000))
+
+    def fails(store, states, meta):
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FleetStore, "write_states", fails)
+        with pytest.raises(type(error)), fleet:
+            pass
+        assert fleet.n_answers == len(STREAM)
+        with pytest.raises(type(error)):
+            fleet.close()
+    fleet.close()
+    with Fleet(path=path) as fleet:
+        assert learned(fleet) == at_once
 
 
 def test_states_that_the_disk_has_leave_the_memory_while_it_is_full(tmp_path, full_disk):

@@ -523,23 +523,32 @@ class Fleet:
         return meta
 
     def close(self) -> None:
-        """Save what was learned, if there is a path, and close the file; a temporary one is removed."""
+        """Save what was learned, if there is a path, and close the file; a temporary one is removed.
+
+        If saving fails or is interrupted, the fleet stays open, and a later ``close`` tries again. A durable fleet is
+        closed even on a full disk: its file has all answers.
+        """
         with self._lock:
             if self._is_closed:
                 return
             store = self._states.file
-            try:
-                is_saved = self._taken is None and self._n_saved == self._n_answers  # reading changes no file
-                if store is not None and store.process == os.getpid() and not is_saved:
+            is_saved = self._taken is None and self._n_saved == self._n_answers  # reading changes no file
+            if store is not None and store.process == os.getpid() and not is_saved:
+                try:
                     self.save()
-            except OSError as error:
-                if not self._is_durable:
-                    raise
-                self._states.postpone(error)  # the journal has everything
-            finally:
-                self._is_closed = True
-                self._closing.detach()
-                self._states.close()
+                except OSError as error:
+                    if store.is_broken:  # what was learned is lost already
+                        self._close()
+                    if not self._is_durable:
+                        raise
+                    message = f"{error}. Nothing is lost: the next opening learns from the answers in the journal"
+                    warn(message, RuntimeWarning, stacklevel=2)
+            self._close()
+
+    def _close(self) -> None:
+        self._is_closed = True
+        self._closing.detach()
+        self._states.close()
 
     def __enter__(self) -> Self:
         return self

@@ -118,7 +118,8 @@ class FleetStore:
         #: Bytes written since the last checkpoint, and those of the journal.
         self.uncommitted_bytes = self.journal_bytes = 0
         self.process = os.getpid()
-        self._is_broken = False
+        #: Whether states were lost that had been written since the last checkpoint.
+        self.is_broken = False
         self._in_transaction = self._is_writing = self._is_committing = False
         self._connection: sqlite3.Connection | None = None
         _stores.add(self)
@@ -328,7 +329,7 @@ class FleetStore:
 
     def check_intact(self) -> None:
         """Raise OSError if states were lost that had been written since the last checkpoint."""
-        if self._is_broken:
+        if self.is_broken:
             raise OSError(
                 f"{self.name} could not be written, and what was learned since it was last saved is lost; open it again"
             )
@@ -390,7 +391,7 @@ class FleetStore:
         if self.durability != "commit":
             self._in_transaction = False
         elif not is_open:
-            self._is_broken = True
+            self.is_broken = True
 
     def _execute(self, statement: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
         assert self._connection is not None, "the store is closed"
