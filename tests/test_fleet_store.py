@@ -402,6 +402,17 @@ def test_a_lost_transaction_is_an_error_of_all_later_calls(tmp_path):
     store.close()
 
 
+def test_a_transaction_that_was_ended_between_two_calls_is_noticed(tmp_path):
+    """SQLite ends a transaction when a read has to write its pages to a full disk."""
+    store = FleetStore(tmp_path / "fleet", "commit")
+    write(store, state_of(1))
+    store._connection.execute("ROLLBACK")
+    for _ in range(2):
+        with pytest.raises(OSError, match="what was learned since it was last saved is lost; open it again"):
+            write(store, state_of(2))
+    store.close()
+
+
 def test_a_fleet_whose_written_states_are_lost_says_so(tmp_path, monkeypatch):
     path = tmp_path / "fleet"
     with Fleet(path=path) as fleet:
@@ -423,34 +434,55 @@ def test_a_fleet_whose_written_states_are_lost_says_so(tmp_path, monkeypatch):
         assert (fleet.n_answers, fleet.note) == (200, "200")
 
 
+class Interrupted:
+    """A connection that is interrupted once, right after a statement."""
+
+    def __init__(self, connection, statement):
+        self.connection, self.statement = connection, statement
+
+    def execute(self, statement, *values):
+        result = self.connection.execute(statement, *values)
+        if statement == self.statement:
+            self.statement = None
+            raise KeyboardInterrupt
+        return result
+
+    def __getattr__(self, name):
+        return getattr(self.connection, name)
+
+
 @pytest.mark.parametrize("durability", ["commit", "each call"])
 def test_an_interruption_right_after_a_commit_loses_nothing(tmp_path, durability):
     store = FleetStore(tmp_path / "fleet", durability)
-
-    class Connection:
-        """A connection that is interrupted right after a commit."""
-
-        def __init__(self, connection):
-            self.connection = connection
-
-        def execute(self, statement, *values):
-            result = self.connection.execute(statement, *values)
-            if statement == "COMMIT":
-                raise KeyboardInterrupt
-            return result
-
-        def __getattr__(self, name):
-            return getattr(self.connection, name)
-
-    connection, store._connection = store._connection, Connection(store._connection)
+    store._connection = Interrupted(store._connection, "COMMIT")
     with pytest.raises(KeyboardInterrupt), store.checkpoint():
         write(store, state_of(1))
-    store._connection = connection
     write(store, state_of(2))
     with store.checkpoint():
         pass
     assert set(store.serials()) == {"k1", "k2"}
     store.close()
+
+
+@pytest.mark.parametrize("durability", ["commit", "each call"])
+@pytest.mark.parametrize("statement", ["BEGIN IMMEDIATE", "SAVEPOINT part", "RELEASE part"])
+def test_an_interruption_right_after_another_statement_loses_nothing(tmp_path, durability, statement):
+    store = FleetStore(tmp_path / "fleet", durability)
+    if statement != "BEGIN IMMEDIATE":
+        write(store, state_of(1))
+    connection = store._connection
+    for serial, interrupted in ((2, statement), (4, "SAVEPOINT part"), (6, "RELEASE part")):
+        store._connection = Interrupted(connection, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            write(store, state_of(serial))
+        write(store, state_of(serial + 1))
+    store._connection = connection
+    with store.checkpoint():
+        write(store, state_of(8))
+    store.close()
+    # What was interrupted is not known to be written.
+    certain = {"k3", "k5", "k7", "k8"} | ({"k1"} if statement != "BEGIN IMMEDIATE" else set())
+    assert certain <= keys_of(tmp_path / "fleet") <= certain | {"k2", "k6"}
 
 
 # Damage.

@@ -355,12 +355,14 @@ class FleetStore:
             yield
             return
         with self._errors("write"):
-            if not self._in_transaction:
+            assert self._connection is not None, "the store is closed"
+            if not self._connection.in_transaction:  # an interruption may have come right after BEGIN
+                self.is_broken |= self._in_transaction  # an error of a read has ended it
                 self._execute("BEGIN IMMEDIATE")
-                self._in_transaction = True
-            self._execute("SAVEPOINT part")
-            self._is_writing = True
+            self._in_transaction = True
             try:
+                self._execute("SAVEPOINT part")
+                self._is_writing = True
                 yield
                 if self._in_transaction:  # a checkpoint has ended it
                     if self.durability == "commit":
@@ -368,13 +370,13 @@ class FleetStore:
                     else:
                         self._commit()
             except BaseException as error:
-                self._take_back(error)
+                self._roll_back(error)
                 raise
             finally:
                 self._is_writing = self._is_committing = False
 
-    def _take_back(self, error: BaseException) -> None:
-        """Take back what was written in an interrupted block."""
+    def _roll_back(self, error: BaseException) -> None:
+        """Undo what was written in an interrupted block."""
         assert self._connection is not None
         is_open = self._connection.in_transaction  # some errors have ended the transaction already
         if self._is_committing and not is_open and not isinstance(error, sqlite3.Error):
