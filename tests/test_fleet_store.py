@@ -349,6 +349,25 @@ def test_a_disk_that_is_full_between_the_journal_and_the_states(tmp_path, at_onc
     fleet.close()
 
 
+@pytest.mark.skipif(not os.path.exists("/proc/self/io"), reason="needs /proc")
+def test_only_the_beginnings_of_states_are_read_for_their_sizes(tmp_path):
+    store = FleetStore(tmp_path / "fleet", "commit")
+    with store.checkpoint():
+        write(store, *(state_of(serial, n_bytes=100_000) for serial in range(100)), state_of(100, n_bytes=3))
+    store.close()
+    store = FleetStore(tmp_path / "fleet", "commit")
+    before = n_bytes_read()
+    heads = sorted(store.heads(16), key=lambda head: head.serial)
+    assert n_bytes_read() - before < 3_000_000
+    assert heads == [(f"k{at}", at, b"x" * 16, 100_000) for at in range(100)] + [("k100", 100, b"xxx", 3)]
+    store.close()
+
+
+def n_bytes_read():
+    with open("/proc/self/io") as counts:
+        return int(counts.readline().removeprefix("rchar: "))
+
+
 # Transactions.
 
 

@@ -6,7 +6,6 @@ from the cache on disk takes half a second. Until they are ready, the definition
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator

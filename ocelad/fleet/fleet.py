@@ -584,9 +584,9 @@ class Fleet:
         if of_file is not None:
             self._settings.check_file(of_file, store.name)
             self._settings = of_file._replace(n_features=of_file.n_features or self.n_features)
-        if of_file is None or of_file.n_features is None:
-            if len(self._states) or next(store.journal(), None) is not None:
-                raise _damaged(store, "settings" if of_file is None else "number of features")
+        is_new = of_file is None or of_file.n_features is None
+        if is_new and (len(self._states) or next(store.journal(), None) is not None):
+            raise _damaged(store, "settings" if of_file is None else "number of features")
         if self._settings != of_file:
             # The journal needs them; and a fleet that was never closed must not be replaced by one with others.
             with store.checkpoint():

@@ -243,10 +243,15 @@ class FleetStore:
             return [self._checked_state(stored, crc) for *stored, crc in self._execute(query, (serial, count))]
 
     def heads(self, n_bytes: int) -> list[StateHead]:
-        """Return the first bytes of all states, without checking the rest."""
-        query = "SELECT key, serial, substr(state, 1, ?), length(state) FROM states"
+        """Return the first bytes of all states, without reading or checking the rest."""
         with self._errors("read"):
-            return [StateHead(*row) for row in self._execute(query, (n_bytes,))]
+            return [self._head(key, serial, n_bytes) for key, serial in self._execute("SELECT key, serial FROM states")]
+
+    def _head(self, key: Key, serial: int, n_bytes: int) -> StateHead:
+        assert self._connection is not None, "the store is closed"
+        # A statement with substr would read the whole state.
+        with self._connection.blobopen("states", "state", serial, readonly=True) as state:
+            return StateHead(key, serial, state.read(n_bytes), len(state))
 
     def write_states(self, states: Sequence[StoredState], meta: dict[str, bytes]) -> None:
         """Write states of different keys, or replace them, and named values."""

@@ -1,8 +1,8 @@
 """A tracker's state as two rows of numbers: everything that later rounds depend on, and nothing that follows from it.
 
-In the exact form nothing is lost. In the compact form the correlations of matrices and the features of similar pairs are
-16-bit integers, and all other numbers, directions included, survive being rounded to float32. Symmetric matrices are
-stored by halves in both. One function moves a state in either direction, so that the two cannot disagree.
+In the exact form nothing is lost. In the compact form the correlations of matrices and the features of similar pairs
+are 16-bit integers, and all other numbers, directions included, survive being rounded to float32. Symmetric matrices
+are stored by halves in both. One function moves a state in either direction, so that the two cannot disagree.
 """
 
 from __future__ import annotations
