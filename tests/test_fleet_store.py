@@ -651,6 +651,62 @@ def test_answers_without_a_number_of_features_are_damage(tmp_path):
 # States in memory.
 
 
+class InterruptedAtLine:
+    """Interrupts the program once, before the line of ``HeldStates`` that is the n-th to be computed."""
+
+    def __init__(self, n):
+        self.n_lines = n
+
+    def __call__(self, frame, event, argument):
+        return self.line if frame.f_code in CODES else None
+
+    def line(self, frame, event, argument):
+        self.n_lines -= event == "line"
+        if self.n_lines == 0:
+            raise KeyboardInterrupt
+        return self.line
+
+
+CODES = {getattr(HeldStates, name).__code__ for name in ("put", "get", "evict", "_set", "_count", "_mark_stored")}
+
+
+def test_an_interruption_at_any_line_leaves_the_counts_right(monkeypatch):
+    def until_done(call):
+        try:
+            call()
+        except KeyboardInterrupt:
+            call()
+
+    def put(states, serial):
+        states.get([f"k{serial}"])
+        states.put(f"k{serial}", serial, through=10, state=b"x" * 400)
+
+    n = 0
+    tracing = sys.gettrace()
+    while True:
+        n += 1
+        states = HeldStates(max_bytes=2000, store=None)
+        for serial in range(4):
+            states.put(f"k{serial}", serial, through=serial + 1, state=b"x" * 300)
+        sys.settrace(interrupted := InterruptedAtLine(n))
+        try:
+            until_done(states.evict)
+            for serial in (0, 3, 4):  # on the disk, in memory, and new
+                until_done(lambda serial=serial, states=states: put(states, serial))
+        finally:
+            sys.settrace(tracing)
+        assert len(states) == len(states.keys()) == 5
+        states.evict()
+        held = states._held
+        assert states.n_bytes == sum(402 + len(state.state) for state in held.values())
+        lacking = [state for state in held.values() if state.stored != state.through]
+        assert states.unstored_bytes == sum(402 + len(state.state) for state in lacking)
+        states.close()
+        if interrupted.n_lines > 0:
+            break
+    assert n > 50
+
+
 def test_the_least_recently_used_state_leaves():
     states = HeldStates(max_bytes=7500, store=None)
     for serial, key in enumerate("abcdefghij"):  # a state of 300 bytes takes 701 with its key
