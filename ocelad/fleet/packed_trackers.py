@@ -81,7 +81,7 @@ class PackedTrackers:
     form : {"exact", "compact"}
         The compact form takes half of the space for answers and less than a third for states. Its probabilities differ
         from those of the exact form by less than 0.001 on average, and by less than 0.1 where a pair falls on another
-        side of a bound. It rounds after each call, so that the result depends a little on how answers are divided into
+        side of a bound. It rounds after each call, so that the result depends a little on how answers are split into
         calls. It exists for at most 128 features.
     priors : sequence of SharedPrior
         New trackers begin with one of them; ``priors`` is a list that may grow.
