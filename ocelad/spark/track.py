@@ -230,7 +230,7 @@ def refused_rows(
     """Return the rows of a stream or a table that are not answers, with a column ``problem``: one sentence.
 
     These are the rows that ``track_stream`` and ``track_table`` skip: the key or a value is null, a number is not
-    finite, an array has another length, or the label is none.
+    finite, an array has another length, or the label is not a valid one.
 
     Parameters
     ----------
