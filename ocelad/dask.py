@@ -300,8 +300,9 @@ def _metrics_of(
             raise ValueError("states is a fleet, which brings its prior and form; accepted: neither prior nor form")
         if len(keys) > 1:
             raise ValueError(f"a fleet has one key, and key names {len(keys)} columns; accepted: one column")
-        packed = PackedTrackers(n_features, form=states.form, priors=states.priors)
-        table = _metric_table(((name, states.state(name)) for name in states.keys()), packed)  # noqa: SIM118  in order
+        with states.locked():
+            packed = PackedTrackers(n_features, form=states.form, priors=states.priors)
+            table = _metric_table(((name, states.state(name)) for name in states.keys()), packed)  # noqa: SIM118  in order
     else:
         chosen: Form = "exact" if form is None else check_choice(form, "form", get_args(Form))
         packed = PackedTrackers(n_features, form=chosen, priors=as_priors(prior, n_features))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from threading import RLock
 from typing import Any, NamedTuple, Self, get_args, overload
 from warnings import warn
@@ -495,6 +496,13 @@ class Fleet:
     def _packed(self, n_features: int) -> PackedTrackers:
         """Return the trackers; new ones if the fleet has not learned."""
         return self._new_packed(n_features) if self._learner is None else self._learner.packed
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Let no other thread use the fleet in a ``with`` block: several results are then of one moment."""
+        with self._lock:
+            self._ready()
+            yield
 
     # Saving and closing.
 
