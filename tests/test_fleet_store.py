@@ -388,7 +388,7 @@ def keys_of(path):
         store.close()
 
 
-def test_an_error_takes_back_only_its_own_block(tmp_path, monkeypatch):
+def test_an_error_undoes_only_its_own_block(tmp_path, monkeypatch):
     """Without durability all changes up to the next checkpoint are one transaction."""
     store = FleetStore(tmp_path / "fleet", "commit")
     write(store, state_of(1))
