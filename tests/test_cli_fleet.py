@@ -300,7 +300,7 @@ def test_the_second_signal_ends_within_a_chunk_that_is_then_completed(folder, tm
     finish, seen = Fleet._finish, []
 
     def interrupt(fleet):
-        if fleet._taken is not None and len(seen) < 2:
+        if fleet._pending is not None and len(seen) < 2:
             seen.append(fleet)
             if len(seen) == 2:
                 raise KeyboardInterrupt
