@@ -45,7 +45,7 @@ States: TypeAlias = "Fleet | Mapping[Any, bytes] | Any"
 _ARRAYS = pa.list_(pa.float64())
 _NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_null)
 _OUTPUT_TYPES = {"distance": pa.float64(), "probability": pa.float64(), "embed": _ARRAYS}
-# Metrics of so many states are computed together: they are in memory at once.
+# The number of states whose metrics are computed together: they are in memory at once.
 _BLOCK_STATES = 1024
 
 
@@ -79,9 +79,8 @@ def distance(
     states : Fleet, mapping, pandas or Dask DataFrame, or None
         The trackers: an open fleet, as it is now; states by key, as ``Fleet.state`` returns them; or a table with the
         key columns and ``state``, one row for each key, such as ``ocelad.spark.latest`` wrote. Keys have the types of
-        those of ``df``. Their metrics are
-        computed once, those of a Dask DataFrame by the workers. Each worker has all of them in memory: at 25 features,
-        5 KB for each key.
+        those of ``df``. Their metrics are computed once, those of a Dask DataFrame by the workers. Each worker has all
+        of them in memory: at 25 features, 5 KB for each key.
     key : str, list of column names, or None
         The key columns of ``df``, and of a table of states.
     prior, form
@@ -301,8 +300,9 @@ def _metrics_of(
             raise ValueError("states is a fleet, which brings its prior and form; accepted: neither prior nor form")
         if len(keys) > 1:
             raise ValueError(f"a fleet has one key, and key names {len(keys)} columns; accepted: one column")
-        packed = PackedTrackers(n_features, form=states.form, priors=states.priors)
-        table = _metric_table(((name, states.state(name)) for name in states.keys()), packed)  # noqa: SIM118  in order
+        with states.locked():
+            packed = PackedTrackers(n_features, form=states.form, priors=states.priors)
+            table = _metric_table(((name, states.state(name)) for name in states.keys()), packed)  # noqa: SIM118  in order
     else:
         chosen: Form = "exact" if form is None else check_choice(form, "form", get_args(Form))
         packed = PackedTrackers(n_features, form=chosen, priors=as_priors(prior, n_features))

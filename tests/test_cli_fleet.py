@@ -19,6 +19,7 @@ from unittest import mock
 import numpy as np
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 from command import run
 from fleet_streams import KeyedStream, keyed_stream, learned, learned_at_once
 from pyarrow import ipc, parquet
@@ -299,7 +300,7 @@ def test_the_second_signal_ends_within_a_chunk_that_is_then_completed(folder, tm
     finish, seen = Fleet._finish, []
 
     def interrupt(fleet):
-        if fleet._taken is not None and len(seen) < 2:
+        if fleet._pending is not None and len(seen) < 2:
             seen.append(fleet)
             if len(seen) == 2:
                 raise KeyboardInterrupt
@@ -732,6 +733,20 @@ def test_sizes_of_keys_in_memory_and_on_the_disk(tmp_path):
     with Fleet(path=tmp_path / "fleet", memory=30_000).learn(*STREAM) as fleet:
         assert 0 < len(fleet._states._held) < len(fleet)
         assert fleet.key_sizes() == {key: (STREAM.keys.count(key), len(fleet.state(key))) for key in fleet.keys()}  # noqa: SIM118
+
+
+def test_sizes_of_keys_are_read_once(folder, tmp_path, monkeypatch):
+    sizes, calls = Fleet.key_sizes, []
+    monkeypatch.setattr(Fleet, "key_sizes", lambda fleet: calls.append(1) or sizes(fleet))
+    output = str(tmp_path / "fleet")
+    for arguments in (
+        ["track", str(folder / "answers.csv"), "--key", "user", "-o", output],
+        ["inspect", output],
+        ["inspect", output, "--changed"],
+    ):
+        calls.clear()
+        CliRunner().invoke(import_module("ocelad.cli.fleet").fleet, arguments, catch_exceptions=False)
+        assert len(calls) == 1
 
 
 def test_a_shell_completes_the_commands_of_fleets():

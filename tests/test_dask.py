@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from threading import Thread
 
 import dask
 import dask.dataframe as dd
@@ -122,6 +123,27 @@ def test_the_tracker_of_each_row(fleet, table, name, kind):
     embedded = embed(as_dask(table), NAMES[0], states=states, key="user", **settings).compute()["embedding"]
     for row, value, metric in zip(points(table)[0], embedded, of_rows, strict=True):
         np.testing.assert_allclose(value, metric.embed(row), rtol=1e-9, atol=1e-12)
+
+
+def test_another_thread_may_learn_meanwhile(table, monkeypatch):
+    """The states are of one moment: a new key must not begin with a prior that the list of priors lacks."""
+    stream, keys, threads = keyed_stream(600, 8, N), Fleet.keys, []
+    rest = stream.part(50)
+    rest.keys[400:] = ["new"] * 150
+
+    def keys_after_learning(fleet):
+        if not threads:
+            threads.append(Thread(target=fleet.learn, args=(rest.keys, rest.pairs, rest.y)))
+            threads[0].start()
+            threads[0].join(0.5)
+        return keys(fleet)
+
+    with Fleet() as fleet:
+        fleet.learn(*stream.part(0, 50))
+        monkeypatch.setattr(Fleet, "keys", keys_after_learning)
+        distance(as_dask(table), *NAMES, states=fleet, key="user").compute()
+        threads[0].join()
+        assert fleet.n_answers == 600
 
 
 def test_integer_keys_and_several_key_columns(fleet, table):

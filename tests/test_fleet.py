@@ -240,7 +240,7 @@ def test_reading_changes_nothing_and_the_cache_of_metrics_is_bounded():
     before = [fleet.probability(STREAM.keys, STREAM.pairs) for _ in range(2)]
     assert np.array_equal(*before)
     assert learned(fleet) == AT_ONCE
-    assert 0 < len(fleet._metrics._kept) * (8 * 16) < 60_000
+    assert 0 < len(fleet._metrics._cache) * (8 * 16) < 60_000
     fleet.learn(*keyed_stream(100, 20, seed=9))  # a cached metric must not outlive its state
     assert not np.array_equal(before[0], fleet.probability(STREAM.keys, STREAM.pairs))
     again = Fleet().learn(*STREAM).learn(*keyed_stream(100, 20, seed=9))

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sqlite3
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -144,6 +147,44 @@ def test_a_kill_between_the_answers_and_their_note(tmp_path, at_once):
     assert_completes(tmp_path / "fleet", acknowledged, at_once)
 
 
+FORKING = """
+import gc, os, signal, sys
+from fleet_streams import keyed_stream
+from ocelad.fleet import Fleet
+
+path, in_child = sys.argv[1:]
+stream = keyed_stream(200, 10, seed=3)
+fleet = Fleet(path=path, durable=True).learn(*stream.part(0, 100))
+if pid := os.fork():
+    os.waitpid(pid, 0)
+    fleet.learn(*stream.part(100))
+    print(fleet.n_answers, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+if in_child == "close":
+    fleet.close()
+if in_child == "drop":
+    del fleet
+    gc.collect()
+sys.exit()
+"""
+
+
+@fork
+@pytest.mark.parametrize("in_child", ["exit", "close", "drop"])
+def test_a_forked_process_that_ends_leaves_the_log(tmp_path, in_child):
+    """Python closes everything when it ends, and SQLite removes the log with the last connection."""
+    path = tmp_path / "fleet"
+    ended = subprocess.run(
+        [sys.executable, "-c", FORKING, path, in_child],
+        cwd=os.path.dirname(__file__),
+        capture_output=True,
+        text=True,
+    )
+    assert (ended.returncode, ended.stdout) == (-signal.SIGKILL, "200\n"), ended.stderr
+    with Fleet(path=path) as fleet:
+        assert fleet.n_answers == 200
+
+
 @fork
 @threads_may_run
 def test_a_killed_fleet_that_is_not_durable_has_what_was_saved(tmp_path, at_once):
@@ -217,8 +258,11 @@ def test_a_durable_fleet_on_a_full_disk_is_complete_after_closing(tmp_path, monk
     path = tmp_path / "fleet"
     fleet = learn_rest(Fleet(memory=20_000, path=path, durable=True), 400)
     full_disk["is_full"] = True
-    with pytest.warns(RuntimeWarning, match="Nothing is lost"):
-        learn_rest(fleet).close()
+    with pytest.warns(RuntimeWarning, match="Nothing is lost: states stay in memory"):
+        learn_rest(fleet)
+    with pytest.warns(RuntimeWarning, match="Nothing is lost: the next opening learns from the answers in the journal"):
+        fleet.close()
+    assert repr(fleet) == "Fleet(closed)"
     with pytest.warns(RuntimeWarning, match="Nothing is lost"):
         fleet = Fleet(path=path, durable=True, memory=20_000)
     assert learned(fleet) == at_once
@@ -226,6 +270,26 @@ def test_a_durable_fleet_on_a_full_disk_is_complete_after_closing(tmp_path, monk
         fleet.save()
     full_disk["is_full"] = False
     fleet.close()
+
+
+@pytest.mark.parametrize("error", [OSError("the disk is full"), KeyboardInterrupt()])
+def test_a_fleet_that_cannot_be_saved_stays_open(tmp_path, monkeypatch, at_once, error):
+    path = tmp_path / "fleet"
+    fleet = learn_rest(Fleet(path=path, memory=20_000))
+
+    def fails(store, states, meta):
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FleetStore, "write_states", fails)
+        with pytest.raises(type(error)), fleet:
+            pass
+        assert fleet.n_answers == len(STREAM)
+        with pytest.raises(type(error)):
+            fleet.close()
+    fleet.close()
+    with Fleet(path=path) as fleet:
+        assert learned(fleet) == at_once
 
 
 def test_states_that_the_disk_has_leave_the_memory_while_it_is_full(tmp_path, full_disk):
@@ -285,6 +349,25 @@ def test_a_disk_that_is_full_between_the_journal_and_the_states(tmp_path, at_onc
     fleet.close()
 
 
+@pytest.mark.skipif(not os.path.exists("/proc/self/io"), reason="needs /proc")
+def test_only_the_beginnings_of_states_are_read_for_their_sizes(tmp_path):
+    store = FleetStore(tmp_path / "fleet", "commit")
+    with store.checkpoint():
+        write(store, *(state_of(serial, n_bytes=100_000) for serial in range(100)), state_of(100, n_bytes=3))
+    store.close()
+    store = FleetStore(tmp_path / "fleet", "commit")
+    before = n_bytes_read()
+    heads = sorted(store.heads(16), key=lambda head: head.serial)
+    assert n_bytes_read() - before < 3_000_000
+    assert heads == [(f"k{at}", at, b"x" * 16, 100_000) for at in range(100)] + [("k100", 100, b"xxx", 3)]
+    store.close()
+
+
+def n_bytes_read():
+    with open("/proc/self/io") as counts:
+        return int(counts.readline().removeprefix("rchar: "))
+
+
 # Transactions.
 
 
@@ -305,7 +388,7 @@ def keys_of(path):
         store.close()
 
 
-def test_an_error_takes_back_only_its_own_block(tmp_path, monkeypatch):
+def test_an_error_undoes_only_its_own_block(tmp_path, monkeypatch):
     """Without durability all changes up to the next checkpoint are one transaction."""
     store = FleetStore(tmp_path / "fleet", "commit")
     write(store, state_of(1))
@@ -338,6 +421,17 @@ def test_a_lost_transaction_is_an_error_of_all_later_calls(tmp_path):
     store.close()
 
 
+def test_a_transaction_that_was_ended_between_two_calls_is_noticed(tmp_path):
+    """SQLite ends a transaction when a read has to write its pages to a full disk."""
+    store = FleetStore(tmp_path / "fleet", "commit")
+    write(store, state_of(1))
+    store._connection.execute("ROLLBACK")
+    for _ in range(2):
+        with pytest.raises(OSError, match="what was learned since it was last saved is lost; open it again"):
+            write(store, state_of(2))
+    store.close()
+
+
 def test_a_fleet_whose_written_states_are_lost_says_so(tmp_path, monkeypatch):
     path = tmp_path / "fleet"
     with Fleet(path=path) as fleet:
@@ -359,34 +453,55 @@ def test_a_fleet_whose_written_states_are_lost_says_so(tmp_path, monkeypatch):
         assert (fleet.n_answers, fleet.note) == (200, "200")
 
 
+class Interrupted:
+    """A connection that is interrupted once, right after a statement."""
+
+    def __init__(self, connection, statement):
+        self.connection, self.statement = connection, statement
+
+    def execute(self, statement, *values):
+        result = self.connection.execute(statement, *values)
+        if statement == self.statement:
+            self.statement = None
+            raise KeyboardInterrupt
+        return result
+
+    def __getattr__(self, name):
+        return getattr(self.connection, name)
+
+
 @pytest.mark.parametrize("durability", ["commit", "each call"])
 def test_an_interruption_right_after_a_commit_loses_nothing(tmp_path, durability):
     store = FleetStore(tmp_path / "fleet", durability)
-
-    class Connection:
-        """A connection that is interrupted right after a commit."""
-
-        def __init__(self, connection):
-            self.connection = connection
-
-        def execute(self, statement, *values):
-            result = self.connection.execute(statement, *values)
-            if statement == "COMMIT":
-                raise KeyboardInterrupt
-            return result
-
-        def __getattr__(self, name):
-            return getattr(self.connection, name)
-
-    connection, store._connection = store._connection, Connection(store._connection)
+    store._connection = Interrupted(store._connection, "COMMIT")
     with pytest.raises(KeyboardInterrupt), store.checkpoint():
         write(store, state_of(1))
-    store._connection = connection
     write(store, state_of(2))
     with store.checkpoint():
         pass
     assert set(store.serials()) == {"k1", "k2"}
     store.close()
+
+
+@pytest.mark.parametrize("durability", ["commit", "each call"])
+@pytest.mark.parametrize("statement", ["BEGIN IMMEDIATE", "SAVEPOINT part", "RELEASE part"])
+def test_an_interruption_right_after_another_statement_loses_nothing(tmp_path, durability, statement):
+    store = FleetStore(tmp_path / "fleet", durability)
+    if statement != "BEGIN IMMEDIATE":
+        write(store, state_of(1))
+    connection = store._connection
+    for serial, interrupted in ((2, statement), (4, "SAVEPOINT part"), (6, "RELEASE part")):
+        store._connection = Interrupted(connection, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            write(store, state_of(serial))
+        write(store, state_of(serial + 1))
+    store._connection = connection
+    with store.checkpoint():
+        write(store, state_of(8))
+    store.close()
+    # What was interrupted is not known to be written.
+    certain = {"k3", "k5", "k7", "k8"} | ({"k1"} if statement != "BEGIN IMMEDIATE" else set())
+    assert certain <= keys_of(tmp_path / "fleet") <= certain | {"k2", "k6"}
 
 
 # Damage.
@@ -510,7 +625,86 @@ def test_a_file_in_which_nobody_has_learned_has_settings(tmp_path):
         Fleet(path=tmp_path / "fleet")
 
 
+def test_the_number_of_features_is_stored_before_the_first_answers(tmp_path):
+    path, copy = tmp_path / "fleet", tmp_path / "copy"
+    Fleet(path=path).close()
+    y = STREAM.y[:CALL] > 0  # booleans change no other setting
+    fleet = Fleet(4, path=path, durable=True).learn(STREAM.keys[:CALL], STREAM.pairs[:CALL], y)
+    fleet._states.store._execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    shutil.copy(path, copy)  # what a kill would leave
+    fleet.close()
+    with Fleet.open(copy) as fleet:
+        assert (fleet.n_features, fleet.n_answers) == (4, CALL)
+
+
+def test_answers_without_a_number_of_features_are_damage(tmp_path):
+    path = tmp_path / "fleet"
+    Fleet(path=path).close()
+    store = FleetStore(path, "each call")
+    store.append([(0, b"answers")], {})
+    store.close()
+    for n_features in (None, 4):
+        with pytest.raises(FleetDamaged, match="it has no number of features; accepted: a backup"):
+            Fleet(n_features, path=path)
+
+
 # States in memory.
+
+
+class InterruptedAtLine:
+    """Interrupts the program once, before the line of ``HeldStates`` that is the n-th to be computed."""
+
+    def __init__(self, n):
+        self.n_lines = n
+
+    def __call__(self, frame, event, argument):
+        return self.line if frame.f_code in CODES else None
+
+    def line(self, frame, event, argument):
+        self.n_lines -= event == "line"
+        if self.n_lines == 0:
+            raise KeyboardInterrupt
+        return self.line
+
+
+CODES = {getattr(HeldStates, name).__code__ for name in ("put", "get", "evict", "_set", "_count", "_mark_stored")}
+
+
+def test_an_interruption_at_any_line_leaves_the_counts_right(monkeypatch):
+    def until_done(call):
+        try:
+            call()
+        except KeyboardInterrupt:
+            call()
+
+    def put(states, serial):
+        states.get([f"k{serial}"])
+        states.put(f"k{serial}", serial, through=10, state=b"x" * 400)
+
+    n = 0
+    tracing = sys.gettrace()
+    while True:
+        n += 1
+        states = HeldStates(max_bytes=2000, store=None)
+        for serial in range(4):
+            states.put(f"k{serial}", serial, through=serial + 1, state=b"x" * 300)
+        sys.settrace(interrupted := InterruptedAtLine(n))
+        try:
+            until_done(states.evict)
+            for serial in (0, 3, 4):  # on the disk, in memory, and new
+                until_done(lambda serial=serial, states=states: put(states, serial))
+        finally:
+            sys.settrace(tracing)
+        assert len(states) == len(states.keys()) == 5
+        states.evict()
+        held = states._held
+        assert states.n_bytes == sum(402 + len(state.state) for state in held.values())
+        lacking = [state for state in held.values() if state.stored != state.through]
+        assert states.unstored_bytes == sum(402 + len(state.state) for state in lacking)
+        states.close()
+        if interrupted.n_lines > 0:
+            break
+    assert n > 50
 
 
 def test_the_least_recently_used_state_leaves():

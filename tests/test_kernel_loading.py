@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from copy import copy
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -225,6 +226,69 @@ def test_each_family_is_marked_and_compiled_by_itself(monkeypatch, tmp_path):
     kernel_loading.mark_kernels_ready("fullrank")
     assert kernel_loading.kernels_ready("fullrank")
     assert begun == ["fullrank"]
+
+
+@pytest.fixture
+def compiling(monkeypatch, tmp_path):
+    """Let a shell command with the stamp as {stamp} be the compiler, and record its starts in the file {starts}."""
+    stamp, starts, program = tmp_path / "x.adaptive.compiled", tmp_path / "starts", tmp_path / "compiler"
+    starts.touch()
+    monkeypatch.setattr(kernel_loading, "_stamp", lambda family: stamp)
+    monkeypatch.setattr(kernel_loading, "_compilers", {})
+    monkeypatch.setattr(kernel_loading, "_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(sys, "executable", str(program))
+
+    def prepare(command):
+        program.write_text(f"#!/bin/sh\necho $$ >> {starts}\n{command.format(stamp=stamp)}\n")
+        program.chmod(0o755)
+        return lambda: len(starts.read_text().split())
+
+    return prepare
+
+
+def ends(call, *arguments):
+    """Return whether a call ends soon."""
+    thread = Thread(target=call, args=arguments, daemon=True)
+    thread.start()
+    thread.join(10.0)
+    return not thread.is_alive()
+
+
+only_posix = pytest.mark.skipif(sys.platform == "win32", reason="needs a shell")
+
+
+@only_compiled
+@only_posix
+def test_a_compiler_that_has_failed_is_not_waited_for(compiling):
+    """As long as this process does not ask for it, the ended process has its number."""
+    n_starts = compiling("exit 1")
+    kernel_loading.kernels_ready(start=True)
+    assert ends(kernel_loading.compile_elsewhere, "adaptive")
+    assert 1 <= n_starts() <= 2
+
+
+@only_compiled
+@only_posix
+def test_the_number_of_another_process_is_no_compiler(compiling, tmp_path):
+    """Of a killed compiler, or on another machine with the same folder, another process may have its number."""
+    n_starts = compiling("touch {stamp}")
+    (tmp_path / "x.adaptive.compiling").write_text(str(os.getpid()))
+    assert ends(kernel_loading.compile_elsewhere, "adaptive")
+    assert n_starts() == 1
+    assert kernel_loading.kernels_compiled("adaptive")
+
+
+@only_compiled
+@only_posix
+def test_one_process_compiles_and_others_wait_for_it(compiling):
+    n_starts = compiling("sleep 0.5; touch {stamp}")
+    kernel_loading.kernels_ready(start=True)
+    compiler = kernel_loading._compilers.pop("adaptive")  # as if another process had started it
+    kernel_loading.kernels_ready(start=True)
+    assert ends(kernel_loading.compile_elsewhere, "adaptive")
+    compiler.wait()
+    assert kernel_loading.kernels_compiled("adaptive")
+    assert n_starts() == 1
 
 
 @only_compiled

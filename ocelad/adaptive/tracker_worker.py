@@ -69,7 +69,7 @@ class TrackerWorker:
         self._mixture, self._decisions = Mixture(n_features, compiled=True), DecisionThresholds()
         self._state, self._constants, self._scratch = _bind(self._mixture, self._decisions)
         self._real = np.float32 if compact else np.float64
-        # Every number of the state has at most two places.
+        # Every number of the state takes at most two numbers of a record.
         arrays = [*_arrays(self._state)]
         self.max_numbers = 2 * sum(array.size for array in arrays)
         # Every entry of a matrix or of a row takes at most one integer, and a similar pair one more.
@@ -80,8 +80,8 @@ class TrackerWorker:
         mixture, decisions = tracker.compiled_parts()
         state, constants, _ = _bind(mixture, decisions)
         record = self._empty(1)
-        places = move_tracker(state, constants, *record, self.compact, True)
-        return self._stored(record, places.number, places.integer)
+        offsets = move_tracker(state, constants, *record, self.compact, True)
+        return self._stored(record, offsets.number, offsets.integer)
 
     def tracker(self, record: Record) -> AdaptiveTracker:
         """Return a tracker of its own that continues from a record."""

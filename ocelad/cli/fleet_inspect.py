@@ -14,6 +14,7 @@ from ocelad.cli.output import make_table, print_json, print_tables
 
 if TYPE_CHECKING:
     from ocelad.fleet import Fleet
+    from ocelad.fleet.key_sizes import KeySize
     from ocelad.fleet.keyed_pairs import Key
 
 
@@ -54,9 +55,11 @@ def inspect(fleet: Path, key: str | None, keys: int, changed: bool, features: in
                 raise click.ClickException(_describe_unknown(opened, fleet, key))
             content = _describe_key(opened, found, features)
         else:
-            all_changed = find_changed(opened, is_shown=not as_json)
-            content = {"kind": "fleet", **describe_fleet(opened, all_changed)}
-            content["most_active"] = _describe_keys(opened, keys, all_changed if changed else None)
+            sizes = opened.key_sizes()
+            with_changes = find_changed(opened, sizes, is_shown=not as_json)
+            content = {"kind": "fleet", **describe_fleet(opened, sizes, with_changes)}
+            listed = {name: size for name, size in sizes.items() if not changed or name in with_changes}
+            content["most_active"] = _describe_keys(opened, listed, keys)
     content["file_bytes"] = fleet.stat().st_size
     if as_json:
         print_json(content)
@@ -97,9 +100,8 @@ def _prior_answers(prior: int) -> int | None:
     return FIRST_RENEWAL << prior if prior >= 0 else None
 
 
-def _describe_keys(fleet: Fleet, count: int, only: set[Key] | None) -> list[dict[str, Any]]:
-    """Describe the keys with the most answers."""
-    sizes = {key: size for key, size in fleet.key_sizes().items() if only is None or key in only}
+def _describe_keys(fleet: Fleet, sizes: dict[Key, KeySize], count: int) -> list[dict[str, Any]]:
+    """Describe those of the keys that have the most answers."""
     described = []
     for key in sorted(sizes, key=lambda each: -sizes[each].n_answers)[:count]:
         summary = fleet.summary(key)

@@ -15,6 +15,7 @@ from ocelad.cli.progress import show_steps
 
 if TYPE_CHECKING:
     from ocelad.fleet import Fleet
+    from ocelad.fleet.key_sizes import KeySize
     from ocelad.fleet.keyed_pairs import Key
 
 
@@ -49,11 +50,10 @@ memory_option = click.option(
 )
 
 
-def describe_fleet(fleet: Fleet, changed: set[Key]) -> dict[str, Any]:
-    """Describe a fleet, of which these keys have changes."""
+def describe_fleet(fleet: Fleet, sizes: dict[Key, KeySize], changed: set[Key]) -> dict[str, Any]:
+    """Describe a fleet with these sizes of its keys, and these keys with changes."""
     import numpy as np
 
-    sizes = fleet.key_sizes()
     counts = np.array([size.n_answers for size in sizes.values()] or [0])
     return {
         "keys": len(sizes),
@@ -80,12 +80,12 @@ def find_key(fleet: Fleet, text: str) -> Key | None:
     return number if number is not None and number in fleet else None
 
 
-def find_changed(fleet: Fleet, *, is_shown: bool) -> set[Key]:
+def find_changed(fleet: Fleet, sizes: dict[Key, KeySize], *, is_shown: bool) -> set[Key]:
     """Return the keys with detected changes; with ``is_shown``, a bar shows how many keys have been looked at."""
     from ocelad.adaptive.changes import MIN_ROUND
 
     # Before this answer, no change can have been detected.
-    asked = [key for key, size in fleet.key_sizes().items() if size.n_answers >= MIN_ROUND]
+    asked = [key for key, size in sizes.items() if size.n_answers >= MIN_ROUND]
     found: set[Key] = set()
     with show_steps(len(asked), "Looking for changes", is_shown=is_shown) as advance:
         for key in asked:

@@ -261,7 +261,8 @@ def _learn(learning: _FileLearning, stream: ComparisonStream, on_error: str, *, 
 
 
 def _describe(fleet: Fleet, *, is_shown: bool) -> dict[str, Any]:
-    return describe_fleet(fleet, find_changed(fleet, is_shown=is_shown))
+    sizes = fleet.key_sizes()
+    return describe_fleet(fleet, sizes, find_changed(fleet, sizes, is_shown=is_shown))
 
 
 def _print_report(

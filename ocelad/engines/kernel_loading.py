@@ -6,7 +6,6 @@ from the cache on disk takes half a second. Until they are ready, the definition
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from time import perf_counter, sleep
-from typing import Literal, TypeAlias, get_args
+from typing import IO, Literal, TypeAlias, get_args
 
 from ocelad import _compile
 from ocelad.engines.kernels import rounds
@@ -26,7 +25,7 @@ Family: TypeAlias = Literal["adaptive", "many_trackers", "fullrank", "lowrank"]
 _compilers: dict[Family, subprocess.Popen[bytes]] = {}
 # The number of running blocks that wait for compiled code; see ``waiting_for_kernels``.
 _n_waiting = 0
-# How often ``compile_elsewhere`` looks whether another process has finished.
+# How often ``compile_elsewhere`` checks whether another process has finished.
 _POLL_SECONDS = 0.2
 
 
@@ -41,8 +40,9 @@ def kernels_ready(family: Family = "adaptive", *, start: bool = True) -> bool:
     """
     if _n_waiting or _compile.numba_config.DISABLE_JIT or kernels_compiled(family):
         return True
-    if start and family not in _compilers and not _is_compiling_elsewhere(family):
-        _start_compiler(family)
+    if start and family not in _compilers:
+        with suppress(OSError):
+            _start_compiler(family)
     compiler = _compilers.get(family)
     return compiler is not None and compiler.poll() is not None  # a failed compiler leaves the work to this process
 
@@ -71,18 +71,20 @@ def compile_elsewhere(family: Family) -> None:
     if _compile.numba_config.DISABLE_JIT or kernels_compiled(family):
         return
     _compile.announce()
-    while _is_compiling_elsewhere(family) and not kernels_compiled(family):
-        sleep(_POLL_SECONDS)
-    if not kernels_compiled(family):
-        _start_compiler(family)
-        if family in _compilers:
-            _compilers[family].wait()
+    if family in _compilers:
+        _compilers[family].wait()
+    with suppress(OSError):
+        while not kernels_compiled(family):
+            if compiler := _start_compiler(family):
+                compiler.wait()
+                return
+            sleep(_POLL_SECONDS)
 
 
 def compile_probe() -> float:
     """Compile a tiny function, which is not cached, and return the seconds that it took."""
     start = perf_counter()
-    probe = lambda x: x + 1  # noqa: E731  (its module is changed, so that nobody is told that kernels are compiled)
+    probe = lambda x: x + 1  # noqa: E731  (its module is changed, so that nothing announces it)
     probe.__module__ = "__main__"
     if _compile.numba.njit(probe)(1) != 2:  # type: ignore[attr-defined]
         raise RuntimeError("compiled code computes a wrong sum")
@@ -112,26 +114,37 @@ def _stamp(family: Family) -> Path:
     return folder / f"ocelad-{_compile.kernels_digest()}.{family}.compiled"
 
 
-def _is_compiling_elsewhere(family: Family) -> bool:
-    """Return whether another process is compiling the kernels."""
+def _start_compiler(family: Family) -> subprocess.Popen[bytes] | None:
+    """Start a process that compiles the kernels of a family, at a low priority; None: one does so already.
+
+    The compiler inherits an open file with a lock, which the system releases when the compiler ends in any way.
+    """
+    path = _stamp(family).with_suffix(".compiling")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "a") as file:
+        if not _lock(file):
+            return None
+        _compilers[family] = process = subprocess.Popen(
+            [sys.executable, "-m", "ocelad.adaptive.precompile", family],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            pass_fds=() if sys.platform == "win32" else (file.fileno(),),
+        )
+        file.truncate(0)
+        file.write(str(process.pid))
+    return process
+
+
+def _lock(file: IO[str]) -> bool:
+    """Lock a file and return whether no other process has; always True where files cannot be locked."""
     try:
-        process = int(_lock(family).read_text())
-        os.kill(process, 0)
-    except (OSError, ValueError):
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
         return False
+    except (ImportError, OSError):
+        return True
     return True
-
-
-def _lock(family: Family) -> Path:
-    return _stamp(family).with_suffix(".compiling")
-
-
-def _start_compiler(family: Family) -> None:
-    """Start a process that compiles the kernels of a family, at a low priority."""
-    command = [sys.executable, "-m", "ocelad.adaptive.precompile", family]
-    quiet = subprocess.DEVNULL
-    with suppress(OSError):
-        process = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)
-        _lock(family).parent.mkdir(parents=True, exist_ok=True)
-        _lock(family).write_text(str(process.pid))
-        _compilers[family] = process

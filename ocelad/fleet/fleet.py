@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from threading import RLock
 from typing import Any, NamedTuple, Self, get_args, overload
 from warnings import warn
@@ -41,17 +42,17 @@ from ocelad.io.dataframes import check_feature_names
 from ocelad.metric import Metric
 from ocelad.pairs import subtract
 
-# Answers are divided into calls of at most so many bytes: SQLite limits the size of a value.
+# The most bytes of one call, into which answers are split: SQLite limits the size of a value.
 _CALL_BYTES = 64_000_000
-# The journal is emptied, which writes all states, when it has so many bytes, and this share of those of the states.
+# The journal is emptied, which writes all states, above this size in bytes and this share of the size of the states.
 _JOURNAL_BYTES, _JOURNAL_SHARE = 64_000_000, 0.125
-# Without durable=True, what was learned is saved when so many bytes of states have gone to the disk.
+# Without durable=True, what was learned is saved when more bytes of states than these were written to the disk.
 _UNSAVED_BYTES = 1_000_000_000
 # The share of the memory for metrics, and the most bytes of it.
 _METRICS_SHARE, _METRICS_BYTES = 0.125, 64_000_000
 
 
-class _Taken(NamedTuple):
+class _PendingCalls(NamedTuple):
     """Answers that were accepted and are not learned from yet, and what the fleet becomes by them."""
 
     settings: FleetSettings
@@ -63,10 +64,10 @@ class _Taken(NamedTuple):
 class Fleet:
     """Many trackers, one for each key: a tenant, a user, a site or a topic.
 
-    Each tracker learns by the method "adaptive" from the answers of its key, in the order given; splitting them into
-    several calls does not change the result, but for the last bits in the compact form. A new key begins with what
-    other keys have taught, as far as that helps. A call that raises an error because of its input changes nothing; one
-    that is interrupted is completed by the next call. Several threads may use a fleet.
+    Each tracker learns by the method "adaptive" from the answers of its key, in the order given. In the exact form,
+    splitting them into several calls gives the same bits; the compact form rounds after each call. A new key begins
+    with what other keys have taught, as far as that helps. A call that raises an error because of its input changes
+    nothing; one that is interrupted is completed by the next call. Several threads may use a fleet.
 
     On a full disk, ``learn`` of a durable fleet raises OSError if it cannot store the answers; after it, ``n_answers``
     and ``note`` say what is stored. Everything else that cannot be written stays in memory, with a RuntimeWarning, and
@@ -137,7 +138,7 @@ class Fleet:
         self._n_answers = self._n_saved = 0
         self._note = ""
         self._learner: StreamLearner | None = None
-        self._taken: _Taken | None = None
+        self._pending: _PendingCalls | None = None
         self._lock = RLock()
         store = None if path is None else FleetStore(path, "each call" if durable else "commit")
         try:
@@ -214,8 +215,8 @@ class Fleet:
                 dissimilar_label=label,
             )
             learner = self._new_learner(points.n_features) if self._learner is None else self._learner
-            self._taken = _Taken(settings, learner, tuple(self._calls(answers)), note)
-            self._write_journal(self._taken)
+            self._pending = _PendingCalls(settings, learner, tuple(self._calls(answers)), note)
+            self._write_journal(self._pending)
             self._finish()
         return self
 
@@ -253,30 +254,30 @@ class Fleet:
             yield Call(first, part)
             first += len(part)
 
-    def _write_journal(self, taken: _Taken) -> None:
+    def _write_journal(self, pending: _PendingCalls) -> None:
         """Write answers to the journal if the fleet is durable, and the settings if they are new."""
         if not self._is_durable:
             return
         assert self._states.store is not None
-        meta = {} if taken.settings == self._settings else {"settings": taken.settings.to_json()}
-        meta |= {} if taken.note == self._note else {"note": taken.note.encode()}
-        self._states.store.append(((call.first, call.answers.to_bytes()) for call in taken.calls), meta)
+        meta = {} if pending.settings == self._settings else {"settings": pending.settings.to_json()}
+        meta |= {} if pending.note == self._note else {"note": pending.note.encode()}
+        self._states.store.append(((call.first, call.answers.to_bytes()) for call in pending.calls), meta)
 
     def _finish(self) -> None:
         """Learn from answers that were accepted and not learned from yet."""
-        taken, store = self._taken, self._states.file
-        if taken is None:
+        pending, store = self._pending, self._states.file
+        if pending is None:
             return
         if self._is_durable and store is not None and not store.has_answers(self._n_answers):
-            self._taken = None  # writing the journal failed, and the caller knows it
+            self._pending = None  # writing the journal failed, and the caller knows it
             return
-        self._settings, self._learner, self._note = taken.settings, taken.learner, taken.note
-        for call in taken.calls:
+        self._settings, self._learner, self._note = pending.settings, pending.learner, pending.note
+        for call in pending.calls:
             if call.first >= self._n_answers:
                 self._metrics.forget(call.answers.rows.keys)
                 self._learner.learn(call)
                 self._n_answers = call.last
-        self._taken = None
+        self._pending = None
         if store is None:
             return
         if self._is_durable:
@@ -496,6 +497,13 @@ class Fleet:
         """Return the trackers; new ones if the fleet has not learned."""
         return self._new_packed(n_features) if self._learner is None else self._learner.packed
 
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Let no other thread use the fleet in a ``with`` block: several results are then of one moment."""
+        with self._lock:
+            self._ready()
+            yield
+
     # Saving and closing.
 
     def save(self) -> None:
@@ -523,23 +531,32 @@ class Fleet:
         return meta
 
     def close(self) -> None:
-        """Save what was learned, if there is a path, and close the file; a temporary one is removed."""
+        """Save what was learned, if there is a path, and close the file; a temporary one is removed.
+
+        If saving fails or is interrupted, the fleet stays open, and a later ``close`` tries again. A durable fleet is
+        closed even on a full disk: its file has all answers.
+        """
         with self._lock:
             if self._is_closed:
                 return
             store = self._states.file
-            try:
-                is_saved = self._taken is None and self._n_saved == self._n_answers  # reading changes no file
-                if store is not None and store.process == os.getpid() and not is_saved:
+            is_saved = self._pending is None and self._n_saved == self._n_answers  # reading changes no file
+            if store is not None and store.process == os.getpid() and not is_saved:
+                try:
                     self.save()
-            except OSError as error:
-                if not self._is_durable:
-                    raise
-                self._states.postpone(error)  # the journal has everything
-            finally:
-                self._is_closed = True
-                self._closing.detach()
-                self._states.close()
+                except OSError as error:
+                    if store.is_broken:  # what was learned is lost already
+                        self._close()
+                    if not self._is_durable:
+                        raise
+                    message = f"{error}. Nothing is lost: the next opening learns from the answers in the journal"
+                    warn(message, RuntimeWarning, stacklevel=2)
+            self._close()
+
+    def _close(self) -> None:
+        self._is_closed = True
+        self._closing.detach()
+        self._states.close()
 
     def __enter__(self) -> Self:
         return self
@@ -571,16 +588,17 @@ class Fleet:
     def _continue(self, store: FleetStore) -> None:
         """Continue from the file: its settings, and the answers in its journal."""
         data = store.read_meta("settings")
-        if data is None:
-            if len(self._states) or next(store.journal(), None) is not None:
-                raise _damaged(store, "settings")
-            # A fleet that nobody has closed must not take the place of one with other settings.
-            with store.checkpoint():
-                store.write_meta(self._meta())
-        else:
-            of_file = FleetSettings.from_json(data)
+        of_file = None if data is None else FleetSettings.from_json(data)
+        if of_file is not None:
             self._settings.check_file(of_file, store.name)
             self._settings = of_file._replace(n_features=of_file.n_features or self.n_features)
+        is_new = of_file is None or of_file.n_features is None
+        if is_new and (len(self._states) or next(store.journal(), None) is not None):
+            raise _damaged(store, "settings" if of_file is None else "number of features")
+        if self._settings != of_file:
+            # The journal needs them; and a fleet that was never closed must not be replaced by one with others.
+            with store.checkpoint():
+                store.write_meta(self._meta())
         if self.n_features is None:
             return
         self._learner = self._new_learner(self.n_features)
@@ -614,7 +632,7 @@ def _damaged(store: FleetStore, name: str) -> FleetDamaged:
 
 
 def _close_dropped(states: HeldStates) -> None:
-    """Close the states of a fleet that nobody has closed; warn if that loses what it has learned."""
+    """Close the states of a fleet that was not closed; warn if that loses what it has learned."""
     name = states.unsaved_file
     states.close()
     if name is not None:

@@ -6,11 +6,13 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from ctypes import py_object, pythonapi
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
 from typing import Any, Literal, NamedTuple, TypeAlias
 from uuid import uuid4
+from weakref import WeakSet
 from zlib import crc32
 
 from ocelad.fleet.keyed_pairs import Key
@@ -36,6 +38,10 @@ _SCHEMA = (
     " crc INTEGER NOT NULL, state BLOB NOT NULL)",
     "CREATE TABLE journal (first INTEGER PRIMARY KEY, crc INTEGER NOT NULL, answers BLOB NOT NULL)",
 )
+
+
+# The stores of this process.
+_stores: WeakSet[FleetStore] = WeakSet()
 
 
 class FleetInUse(OSError):
@@ -112,9 +118,11 @@ class FleetStore:
         #: Bytes written since the last checkpoint, and those of the journal.
         self.uncommitted_bytes = self.journal_bytes = 0
         self.process = os.getpid()
-        self._is_broken = False
+        #: Whether states were lost that had been written since the last checkpoint.
+        self.is_broken = False
         self._in_transaction = self._is_writing = self._is_committing = False
         self._connection: sqlite3.Connection | None = None
+        _stores.add(self)
         try:
             with self._errors("open"):
                 self._connection = self._open()
@@ -235,10 +243,15 @@ class FleetStore:
             return [self._checked_state(stored, crc) for *stored, crc in self._execute(query, (serial, count))]
 
     def heads(self, n_bytes: int) -> list[StateHead]:
-        """Return the first bytes of all states, without checking the rest."""
-        query = "SELECT key, serial, substr(state, 1, ?), length(state) FROM states"
+        """Return the first bytes of all states, without reading or checking the rest."""
         with self._errors("read"):
-            return [StateHead(*row) for row in self._execute(query, (n_bytes,))]
+            return [self._head(key, serial, n_bytes) for key, serial in self._execute("SELECT key, serial FROM states")]
+
+    def _head(self, key: Key, serial: int, n_bytes: int) -> StateHead:
+        assert self._connection is not None, "the store is closed"
+        # A statement with substr would read the whole state.
+        with self._connection.blobopen("states", "state", serial, readonly=True) as state:
+            return StateHead(key, serial, state.read(n_bytes), len(state))
 
     def write_states(self, states: Sequence[StoredState], meta: dict[str, bytes]) -> None:
         """Write states of different keys, or replace them, and named values."""
@@ -321,7 +334,7 @@ class FleetStore:
 
     def check_intact(self) -> None:
         """Raise OSError if states were lost that had been written since the last checkpoint."""
-        if self._is_broken:
+        if self.is_broken:
             raise OSError(
                 f"{self.name} could not be written, and what was learned since it was last saved is lost; open it again"
             )
@@ -329,7 +342,7 @@ class FleetStore:
     def close(self) -> None:
         """Close the file without writing anything more; what was not committed is lost."""
         if self.process != os.getpid():
-            return  # a fork: the file belongs to the process that has opened it
+            return  # a fork: the file belongs to the process that has opened it; see _leak_connections
         if self._connection is not None:
             connection, self._connection = self._connection, None
             with suppress(sqlite3.Error):
@@ -347,12 +360,14 @@ class FleetStore:
             yield
             return
         with self._errors("write"):
-            if not self._in_transaction:
+            assert self._connection is not None, "the store is closed"
+            if not self._connection.in_transaction:  # an interruption may have come right after BEGIN
+                self.is_broken |= self._in_transaction  # an error of a read has ended it
                 self._execute("BEGIN IMMEDIATE")
-                self._in_transaction = True
-            self._execute("SAVEPOINT part")
-            self._is_writing = True
+            self._in_transaction = True
             try:
+                self._execute("SAVEPOINT part")
+                self._is_writing = True
                 yield
                 if self._in_transaction:  # a checkpoint has ended it
                     if self.durability == "commit":
@@ -360,13 +375,13 @@ class FleetStore:
                     else:
                         self._commit()
             except BaseException as error:
-                self._take_back(error)
+                self._roll_back(error)
                 raise
             finally:
                 self._is_writing = self._is_committing = False
 
-    def _take_back(self, error: BaseException) -> None:
-        """Take back what was written in an interrupted block."""
+    def _roll_back(self, error: BaseException) -> None:
+        """Undo what was written in an interrupted block."""
         assert self._connection is not None
         is_open = self._connection.in_transaction  # some errors have ended the transaction already
         if self._is_committing and not is_open and not isinstance(error, sqlite3.Error):
@@ -383,7 +398,7 @@ class FleetStore:
         if self.durability != "commit":
             self._in_transaction = False
         elif not is_open:
-            self._is_broken = True
+            self.is_broken = True
 
     def _execute(self, statement: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
         assert self._connection is not None, "the store is closed"
@@ -453,6 +468,20 @@ def remove_fleet(path: str | os.PathLike[str]) -> None:
 def _state_crc(state: StoredState) -> int:
     """Return the checksum of everything that is stored for a key."""
     return crc32(state.state, crc32(repr((state.key, state.serial, state.through)).encode()))
+
+
+def _leak_connections() -> None:
+    """Let a forked process never close the connections of the process that it comes from, not even when it ends.
+
+    Closing one would remove the write-ahead log into which the other process still writes.
+    """
+    for store in list(_stores):
+        if store._connection is not None:
+            pythonapi.Py_IncRef(py_object(store._connection))
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leak_connections)
 
 
 def _connect(path: Path) -> sqlite3.Connection:

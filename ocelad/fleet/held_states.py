@@ -14,7 +14,7 @@ from ocelad.fleet.keyed_pairs import Key
 
 #: What a key takes beside its state: entries of dictionaries, and the headers of objects (measured).
 OVERHEAD_BYTES = 400
-# When the memory is full, so much of it is freed at once: one transaction for many states.
+# The share of a full memory that is freed at once: one transaction for many states.
 _FREED_SHARE = 0.1
 NOT_STORED = -1
 # States read at once from the disk when all are listed.
@@ -65,8 +65,9 @@ class HeldStates:
         #: The bytes in memory, and those of them that the disk lacks.
         self.n_bytes = self.unstored_bytes = 0
         self._held: OrderedDict[Key, Held] = OrderedDict()
-        self._n_stored = 0 if store is None else store.n_states()  # keys that the disk has
-        self._n_new = 0  # keys in memory that the disk has not
+        self._n_keys = 0 if store is None else store.n_states()
+        self._n_new = 0  # keys in memory that the disk lacks
+        self._is_counting = False  # an interruption leaves it True
         self._values_first: Callable[[], dict[str, bytes]] = dict
         self._has_warned = False
 
@@ -89,7 +90,13 @@ class HeldStates:
         return max(_MIN_KEYS, min(_MAX_KEYS, int(_SHARE_AT_ONCE * self.max_bytes / state_bytes)))
 
     def __len__(self) -> int:
-        return self._n_stored + self._n_new
+        self._check_counts()
+        return self._n_keys
+
+    @property
+    def _n_stored(self) -> int:
+        """The number of keys that the disk has."""
+        return len(self) - self._n_new
 
     def __contains__(self, key: Key) -> bool:
         return key in self._held or (self._n_stored > 0 and self._store().has_state(key))
@@ -106,7 +113,7 @@ class HeldStates:
         if self._n_stored:
             absent = [key for key, held in zip(keys, found, strict=True) if held is None]
             for stored in self._store().read_states(absent).values():
-                self._hold(stored.key, Held(stored.serial, stored.through, stored.state, stored.through))
+                self._set(stored.key, Held(stored.serial, stored.through, stored.state, stored.through))
             if absent:
                 found = list(map(self._held.get, keys))
         for key, held in zip(keys, found, strict=True):
@@ -118,12 +125,9 @@ class HeldStates:
         """Hold the state of a key, as the last used one. If the key is not new, ``get`` must have read it."""
         held = self._held.get(key)
         if held is None:
-            self._n_new += 1
-            self._hold(key, Held(serial, through, state, NOT_STORED))
+            self._set(key, Held(serial, through, state, NOT_STORED))
             return
-        self._count(key, held, -1)
-        held.through, held.state = through, state
-        self._count(key, held, 1)
+        self._set(key, Held(held.serial, through, state, held.stored))
         self._held.move_to_end(key)
 
     def evict(self) -> None:
@@ -131,6 +135,7 @@ class HeldStates:
 
         On a full disk, the states that it lacks stay in memory, and a later call tries again.
         """
+        self._check_counts()
         if self.n_bytes <= self.max_bytes:
             return
         leaving = self._least_used(self._held)
@@ -143,7 +148,7 @@ class HeldStates:
             self.postpone(error)
             leaving = self._least_used([key for key, held in self._held.items() if held.stored == held.through])
         for key in leaving:
-            self._count(key, self._held.pop(key), -1)
+            self._set(key, None)
 
     def write_first(self, values: Callable[[], dict[str, bytes]]) -> None:
         """Write named values together with the next states: the store must not have these without them."""
@@ -218,21 +223,42 @@ class HeldStates:
     def _mark_stored(self, states: Sequence[tuple[Key, Held]]) -> None:
         self._values_first = dict
         for key, held in states:
-            if held.stored == NOT_STORED:
-                self._n_stored, self._n_new = self._n_stored + 1, self._n_new - 1
-            self._count(key, held, -1)
-            held.stored = held.through
-            self._count(key, held, 1)
+            self._set(key, Held(held.serial, held.through, held.state, held.through))
 
-    def _hold(self, key: Key, held: Held) -> None:
-        self._held[key] = held
-        self._count(key, held, 1)
+    def _set(self, key: Key, held: Held | None) -> None:
+        """Hold a state, in place of an earlier one of the key; None: none. An interruption changes all or nothing."""
+        self._check_counts()
+        self._is_counting = True
+        old = self._held.get(key)
+        if held is None:
+            del self._held[key]
+        else:
+            self._held[key] = held
+            self._count(key, held, 1)
+        if old is not None:
+            self._count(key, old, -1)
+        elif held is not None and held.stored == NOT_STORED:
+            self._n_keys += 1
+        self._is_counting = False
 
     def _count(self, key: Key, held: Held, sign: int) -> None:
         size = _size(key, held)
         self.n_bytes += sign * size
         if held.stored != held.through:
             self.unstored_bytes += sign * size
+        if held.stored == NOT_STORED:
+            self._n_new += sign
+
+    def _check_counts(self) -> None:
+        """Count everything again if counting was interrupted."""
+        if not self._is_counting:
+            return
+        on_disk = {} if self.store is None else self.store.serials()
+        self._n_keys = len(on_disk.keys() | self._held.keys())
+        self.n_bytes = self.unstored_bytes = self._n_new = 0
+        for key, held in self._held.items():
+            self._count(key, held, 1)
+        self._is_counting = False
 
     def _store(self) -> FleetStore:
         if self.store is None:

@@ -15,18 +15,18 @@ _OVERHEAD_BYTES = 1000
 
 
 class KeyMetrics:
-    """Computes the metrics of many keys at once, and keeps the last used ones.
+    """Computes the metrics of many keys at once, and caches the last used ones.
 
     Parameters
     ----------
     states : HeldStates
     max_bytes : int
-        The memory for metrics that are kept.
+        The memory for cached metrics.
     """
 
     def __init__(self, states: HeldStates, max_bytes: int) -> None:
         self._states, self._max_bytes = states, max_bytes
-        self._kept: OrderedDict[Key, Metric] = OrderedDict()
+        self._cache: OrderedDict[Key, Metric] = OrderedDict()
 
     def by_key(self, keyed: KeyedRows, packed: PackedTrackers) -> Iterator[tuple[Ints, Metric]]:
         """Return the rows of each key and its metric; few of them are in memory at a time."""
@@ -40,16 +40,16 @@ class KeyMetrics:
 
     def of(self, keys: Sequence[Key], packed: PackedTrackers) -> list[Metric]:
         """Return the metric of each key; see ``metric_of_new_key`` for unknown ones."""
-        found = {key: metric for key in keys if (metric := self._kept.get(key)) is not None}
+        found = {key: metric for key in keys if (metric := self._cache.get(key)) is not None}
         for key in found:
-            self._kept.move_to_end(key)
+            self._cache.move_to_end(key)
         absent = [key for key in keys if key not in found]
         if absent:
             known = [(key, held.state) for key, held in zip(absent, self._states.get(absent), strict=True) if held]
             computed = packed.metrics([state for _, state in known]) if known else []
             for (key, _), metric in zip(known, computed, strict=True):
                 found[key] = metric
-                self._keep(key, metric)
+                self._add(key, metric)
             self._states.evict()
             if len(known) < len(absent):
                 of_new_key = packed.metric_of_new_key()
@@ -60,12 +60,12 @@ class KeyMetrics:
     def forget(self, keys: Iterable[Key]) -> None:
         """Drop the metrics of keys that learn."""
         for key in keys:
-            self._kept.pop(key, None)
+            self._cache.pop(key, None)
 
-    def _keep(self, key: Key, metric: Metric) -> None:
-        """Keep a metric, in place of those that were not used for the longest time."""
-        self._kept[key] = metric
+    def _add(self, key: Key, metric: Metric) -> None:
+        """Add a metric to the cache; the least recently used ones leave it."""
+        self._cache[key] = metric
         # A metric that has embedded points keeps its components, too.
         n_bytes = 16 * metric.n_features**2 + _OVERHEAD_BYTES
-        while len(self._kept) * n_bytes > self._max_bytes:
-            self._kept.popitem(last=False)
+        while len(self._cache) * n_bytes > self._max_bytes:
+            self._cache.popitem(last=False)

@@ -34,8 +34,8 @@ Form: TypeAlias = Literal["exact", "compact"]
 MAX_COMPILED_FEATURES = AdaptiveConfig().max_moment_features
 #: No shared prior: a tracker begins at the Euclidean distance.
 NO_PRIOR = -1
-# Magic bytes, version of the format, kind of the body, position of the prior (plus 1) and number of answers.
-_HEADER = struct.Struct("<4sBBHQ")
+# Magic bytes, version of the format, kind of the body, position of the prior (plus 1), numbers of features and answers.
+_HEADER = struct.Struct("<4sBBHII")
 HEADER_BYTES = _HEADER.size
 _MAGIC, _VERSION = b"ocel", 1
 _ANSWERS, _EXACT, _COMPACT, _GENERAL = 0, 1, 2, 3
@@ -81,7 +81,7 @@ class PackedTrackers:
     form : {"exact", "compact"}
         The compact form takes half of the space for answers and less than a third for states. Its probabilities differ
         from those of the exact form by less than 0.001 on average, and by less than 0.1 where a pair falls on another
-        side of a bound. It rounds after each call, so that the result depends a little on how answers are divided into
+        side of a bound. It rounds after each call, so that the result depends a little on how answers are split into
         calls. It exists for at most 128 features.
     priors : sequence of SharedPrior
         New trackers begin with one of them; ``priors`` is a list that may grow.
@@ -155,10 +155,11 @@ class PackedTrackers:
         new_states: list[bytes] = [b""] * len(states)
         computed = []
         for at, (state, (first, last)) in enumerate(zip(states, pairwise(bounds), strict=True)):
-            kind, prior, n_answers = read_header(state)
+            kind, prior, _, n_answers = read_header(state)
             if kind == _ANSWERS and n_answers + last - first <= PLAIN_ROUNDS:
                 added = learned[first * self._answer_bytes : last * self._answer_bytes]
-                new_states[at] = _pack_header(_ANSWERS, prior, n_answers + last - first) + state[HEADER_BYTES:] + added
+                header = self._header(_ANSWERS, prior, n_answers + last - first)
+                new_states[at] = header + state[HEADER_BYTES:] + added
             elif first == last:
                 new_states[at] = state
             else:
@@ -182,7 +183,8 @@ class PackedTrackers:
             state, n_rows = work.states[at], work.lengths[at]
             if kernel_played:
                 numbers, integers = new.numbers[begin[0] : end[0]], new.integers[begin[1] : end[1]]
-                states.append(_pack_record(read_header(state), n_rows, self.form, numbers, integers))
+                before = read_header(state)
+                states.append(self._pack_record(before.prior, before.n_answers + n_rows, numbers, integers))
             else:
                 states.append(self._learn_in_python(*work.one(at)))
             begin = end
@@ -266,11 +268,11 @@ class PackedTrackers:
 
     def summary(self, state: bytes) -> TrackerSummary:
         """Return what a tracker has seen."""
+        self._check(state)
         header = read_header(state)
         if header.kind == _ANSWERS:
             return TrackerSummary(header.n_answers, 0.0, (), header.prior)
         if header.kind != _GENERAL:
-            self._check(state)
             with self._worker() as worker:
                 drift, changes = worker.drift_and_changes(self._record(state))
             return TrackerSummary(header.n_answers, drift, tuple(changes), header.prior)
@@ -279,6 +281,7 @@ class PackedTrackers:
 
     def answers(self, state: bytes) -> tuple[Floats, Floats] | None:
         """Return the differences and answers that a tracker has learned from; None once only its state is stored."""
+        self._check(state)
         if read_header(state).kind != _ANSWERS:
             return None
         rows = self._answer_rows(state)
@@ -291,8 +294,7 @@ class PackedTrackers:
 
     def tracker(self, state: bytes | None, prior: int | None = None) -> AdaptiveTracker:
         """Return a tracker of its own that continues from a state; None: a new one, with a prior or the last one."""
-        if state is None:
-            state = self._started([None], None if prior is None else [prior])[0]
+        state = self._started([state], None if prior is None else [prior])[0]
         header = read_header(state)
         if header.kind == _GENERAL:
             from safetensors.numpy import load
@@ -312,38 +314,45 @@ class PackedTrackers:
 
     def pack(self, tracker: AdaptiveTracker, prior: int = NO_PRIOR) -> bytes:
         """Return the state of a tracker of pairs with weight 1 that began with one of the priors."""
+        if tracker.n_features != self.n_features:
+            raise ValueError(f"the tracker has {tracker.n_features} features; {self.n_features} are expected")
         if tracker.settings["sparse"] or tracker.settings["events"] != "pairs":
             raise ValueError("the tracker learned from sparse pairs or comparisons; accepted: dense pairs")
         if tracker.n_rounds <= PLAIN_ROUNDS and "U" in (arrays := tracker.state()[0]):
             rows = np.column_stack([arrays["U"], arrays["y"]]).astype(self._real)
-            return _pack_header(_ANSWERS, prior, tracker.n_rounds) + rows.tobytes()
+            return self._header(_ANSWERS, prior, tracker.n_rounds) + rows.tobytes()
         if self._compiled:
             with self._worker() as worker:
                 record = worker.record(tracker)
-            return _pack_record(Header(_ANSWERS, prior, 0), tracker.n_rounds, self.form, *record)
+            return self._pack_record(prior, tracker.n_rounds, *record)
         from safetensors.numpy import save
 
         tracker.compiled_parts()
         arrays, metadata = tracker.state()
         words, body = json.dumps(metadata).encode(), save(arrays)
-        header = _pack_header(_GENERAL, prior, tracker.n_rounds)
+        header = self._header(_GENERAL, prior, tracker.n_rounds)
         return header + _LENGTHS.pack(len(words), len(body)) + words + body
 
     # States.
 
     def _started(self, states: Sequence[bytes | None], priors: Sequence[int] | None) -> list[bytes]:
-        """Return the states, with those of new trackers in the place of None; refuse what this object cannot read."""
+        """Return the states, and those of new trackers for None; refuse what this object cannot read."""
         last = len(self.priors) - 1
         started = []
         for at, state in enumerate(states):
             if state is None:
-                state = _pack_header(_ANSWERS, last if priors is None else priors[at], 0)
+                state = self._header(_ANSWERS, last if priors is None else priors[at], 0)
             self._check(state)
             started.append(state)
         return started
 
     def _check(self, state: bytes) -> None:
-        kind, prior, n_answers = read_header(state)
+        """Refuse a state that this object cannot read: compiled code has no bounds."""
+        kind, prior, n_features, n_answers = read_header(state)
+        if n_features != self.n_features:
+            raise ValueError(f"the state has {n_features} features; {self.n_features} are expected")
+        if kind not in (_ANSWERS, self._body_kind):
+            raise ValueError(f"the state is not in the {self.form} form; accepted: states of one form")
         size = len(state)
         if kind == _ANSWERS:
             expected = HEADER_BYTES + n_answers * self._answer_bytes
@@ -351,23 +360,30 @@ class PackedTrackers:
             expected = _BODY
         else:
             first, second = _LENGTHS.unpack_from(state, HEADER_BYTES)
-            sizes = {_EXACT: (8, 2), _COMPACT: (4, 2), _GENERAL: (1, 1)}
-            if kind not in sizes:
-                raise ValueError(f"the state has the unknown kind {kind}; accepted: what PackedTrackers.learn returned")
-            expected = _BODY + first * sizes[kind][0] + second * sizes[kind][1]
+            sizes = (self._real.itemsize, 2) if self._compiled else (1, 1)
+            expected = _BODY + first * sizes[0] + second * sizes[1]
         if size != expected:
             raise ValueError(
                 f"a state of {size} bytes was found where {expected} are expected for {self.n_features} features in "
-                f"the {self.form} form: it is truncated, or of other features or of the other form"
+                f"the {self.form} form: it is truncated, or of the other form"
             )
-        if kind in (_EXACT, _COMPACT) and kind != self._record_kind:
-            raise ValueError(f"the state is not in the {self.form} form; accepted: states of one form")
         if not NO_PRIOR <= prior < len(self.priors):
             raise ValueError(f"the state began with prior {prior}; there are {len(self.priors)} priors")
 
     @property
-    def _record_kind(self) -> int:
+    def _body_kind(self) -> int:
+        """The kind of states that are not stored as answers."""
+        if not self._compiled:
+            return _GENERAL
         return _EXACT if self.form == "exact" else _COMPACT
+
+    def _header(self, kind: int, prior: int, n_answers: int) -> bytes:
+        return _HEADER.pack(_MAGIC, _VERSION, kind, prior + 1, self.n_features, n_answers)
+
+    def _pack_record(self, prior: int, n_answers: int, numbers: np.ndarray, integers: np.ndarray) -> bytes:
+        """Return the state with a record."""
+        lengths = _LENGTHS.pack(len(numbers), len(integers))
+        return self._header(self._body_kind, prior, n_answers) + lengths + numbers.tobytes() + integers.tobytes()
 
     def _record(self, state: bytes) -> Record:
         from ocelad.adaptive.tracker_worker import Record
@@ -449,7 +465,7 @@ class PackedTrackers:
         at = (0, 0)
         end = 0
         for state, (first, last) in zip(states, bounds, strict=True):
-            kind, prior, n_answers = read_header(state)
+            kind, prior, _, n_answers = read_header(state)
             if kind == _ANSWERS and prior in new:
                 begins.append(new[prior])
             else:
@@ -498,10 +514,11 @@ class _Work:
 
 
 class Header(NamedTuple):
-    """The kind of a state's body, the position of its prior, and its number of answers."""
+    """The kind of a state's body, the position of its prior, and its numbers of features and answers."""
 
     kind: int
     prior: int
+    n_features: int
     n_answers: int
 
 
@@ -509,23 +526,12 @@ def read_header(state: bytes) -> Header:
     """Return what the first ``HEADER_BYTES`` of a state say."""
     if len(state) < HEADER_BYTES:
         raise ValueError(f"a state of {len(state)} bytes is truncated; accepted: what PackedTrackers.learn returned")
-    magic, version, kind, prior, n_answers = _HEADER.unpack_from(state)
+    magic, version, kind, prior, n_features, n_answers = _HEADER.unpack_from(state)
     if magic != _MAGIC:
         raise ValueError("these bytes are no state of a tracker; accepted: what PackedTrackers.learn returned")
     if version != _VERSION:
         raise ValueError(f"the state has version {version} of the format; this version of ocelad reads {_VERSION}")
-    return Header(kind, prior - 1, n_answers)
-
-
-def _pack_header(kind: int, prior: int, n_answers: int) -> bytes:
-    return _HEADER.pack(_MAGIC, _VERSION, kind, prior + 1, n_answers)
-
-
-def _pack_record(before: Header, n_rows: int, form: Form, numbers: np.ndarray, integers: np.ndarray) -> bytes:
-    """Return the state with a record, after further answers."""
-    kind = _EXACT if form == "exact" else _COMPACT
-    header = _pack_header(kind, before.prior, before.n_answers + n_rows)
-    return header + _LENGTHS.pack(len(numbers), len(integers)) + numbers.tobytes() + integers.tobytes()
+    return Header(kind, prior - 1, n_features, n_answers)
 
 
 def _unpickle(n_features: int, form: Form, priors: list[SharedPrior]) -> PackedTrackers:

@@ -108,8 +108,8 @@ class StoredTracker(NamedTuple):
         """
         stored = self
         if stored.prior is None:  # the bytes of a tracker
-            prior = read_header(stored.tracker).prior
-            stored = stored._replace(n_features=packed.n_features, form=packed.form, prior=prior)
+            header = read_header(stored.tracker)
+            stored = stored._replace(n_features=header.n_features, form=packed.form, prior=header.prior)
         assert stored.prior is not None
         if stored.n_features != packed.n_features:
             raise ValueError(f"the state has {stored.n_features} features; {packed.n_features} are expected")

@@ -31,8 +31,9 @@ class Call(NamedTuple):
 class StreamLearner:
     """Lets the trackers of keys, and the shared prior, learn from a stream.
 
-    What is learned follows from the stream. It does not depend on how the stream is divided into calls, or on how many
-    states are in memory. A call may be given again after an interruption or a crash: what was learned is left out.
+    What is learned follows from the stream. It does not depend on how many states are in memory or, in the exact form,
+    on how the stream is divided into calls; the compact form rounds after each call. A call may be given again after an
+    interruption or a crash: what was learned is left out.
 
     Parameters
     ----------

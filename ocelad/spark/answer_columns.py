@@ -76,7 +76,7 @@ def check_columns(
     """Return the columns if the DataFrame has them in types that are accepted."""
     types = dict(df.dtypes)
     keys = check_key(df, key)
-    taken = [name for name in keys if name in (*OUTPUT_COLUMNS, ANSWER, TIME, ID)]
+    taken = [name for name in keys if name.lower() in (*OUTPUT_COLUMNS, ANSWER, TIME, ID)]
     if taken:
         raise ValueError(f"the key column {taken[0]!r} has the name of a column of the result; rename it")
     n_features = check_points(df, {"left": left, "right": right}, n_features)
@@ -231,10 +231,14 @@ def field(name: str, kind: str) -> StructField:
 
 def unused_name(df: DataFrame, name: str) -> str:
     """Return the name, with underscores at its end until no column has it."""
-    taken = {other.lower() for other in df.columns}
-    while name in taken:
+    while find_column(df, name) is not None:
         name += "_"
     return name
+
+
+def find_column(df: DataFrame, name: str) -> str | None:
+    """Return the column that Spark takes for this name: it ignores case; None: there is none."""
+    return next((other for other in df.columns if other.lower() == name.lower()), None)
 
 
 def _as_tuple(names: str | Sequence[str]) -> tuple[str, ...]:

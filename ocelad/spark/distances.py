@@ -20,6 +20,7 @@ from ocelad.spark.answer_columns import (
     column,
     field,
     fields_of,
+    find_column,
     map_in_arrow,
     states_by_key,
     unused_name,
@@ -163,8 +164,8 @@ def _measured(
         raise ValueError("states and key belong together: key names the key columns of both tables")
     check_spark_table(df, "df")
     check_python(df.sparkSession)
-    if output in df.columns:
-        raise ValueError(f"df has a column {output!r} already; choose another name with output=")
+    if (existing := find_column(df, output)) is not None:
+        raise ValueError(f"df has a column {existing!r} already; choose another name with output=")
     roles = ("points",) if kind == "embed" else ("left", "right")
     expected = n_features if metric is None else metric.n_features
     if n_features not in (None, expected):

@@ -25,6 +25,7 @@ from ocelad.spark.answer_columns import (
     column,
     field,
     fields_of,
+    find_column,
     map_in_arrow,
     states_by_key,
 )
@@ -230,7 +231,7 @@ def refused_rows(
     """Return the rows of a stream or a table that are not answers, with a column ``problem``: one sentence.
 
     These are the rows that ``track_stream`` and ``track_table`` skip: the key or a value is null, a number is not
-    finite, an array has another length, or the label is none.
+    finite, an array has another length, or the label is not a valid one.
 
     Parameters
     ----------
@@ -250,8 +251,8 @@ def refused_rows(
     columns = check_columns(
         df, key=key, left=left, right=right, same=same, n_features=n_features, event_time=event_time, id=id, form=form
     )
-    if "problem" in df.columns:
-        raise ValueError("df has a column 'problem' already; rename it")
+    if (existing := find_column(df, "problem")) is not None:
+        raise ValueError(f"df has a column {existing!r} already; rename it")
 
     def refused(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa

@@ -65,10 +65,10 @@ def play_many(
         first = last
         if len(new_ends) > 0:
             if played[key]:
-                places = move_tracker(
+                offsets = move_tracker(
                     state, constants, new_numbers[number:], new_integers[integer:], compact, bool(STORE)
                 )
-                number, integer = number + places.number, integer + places.integer
+                number, integer = number + offsets.number, integer + offsets.integer
             new_ends[key, 0], new_ends[key, 1] = number, integer
         if len(thresholds) > 0 and played[key]:
             thresholds[key] = current_metric(state, constants, scratch, matrices[key])

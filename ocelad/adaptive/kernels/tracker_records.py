@@ -1,8 +1,8 @@
 """A tracker's state as two rows of numbers: everything that later rounds depend on, and nothing that follows from it.
 
-In the exact form nothing is lost. In the compact form the entries of matrices, directions and similar pairs are 16-bit
-integers, and all other numbers survive being rounded to float32. Symmetric matrices are stored by halves in both. One
-function moves a state in either direction, so that the two cannot disagree.
+In the exact form nothing is lost. In the compact form the correlations of matrices and the features of similar pairs
+are 16-bit integers, and all other numbers, directions included, survive being rounded to float32. Symmetric matrices
+are stored by halves in both. One function moves a state in either direction, so that the two cannot disagree.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _COUNT_BASE = 4194304.0
 _LARGEST = 32767.0
 
 
-class Places(NamedTuple):
+class Offsets(NamedTuple):
     """Where the next value is stored: in ``numbers`` and in ``integers``."""
 
     number: int
@@ -57,7 +57,7 @@ def move_numbers(values: Floats, count: int, numbers: Floats, at: int, storing: 
 
 @jit
 def move_wide(value: float, numbers: Floats, at: int, storing: bool) -> float:
-    """Store a number in a unit of the user's, which float32 may not hold, or return it; it takes two places."""
+    """Store a number in a unit of the user's, which float32 may not hold, or return it; it takes two numbers."""
     if not storing:
         return ldexp(numbers[at], int(numbers[at + 1]))
     numbers[at], numbers[at + 1] = frexp(value)
@@ -102,7 +102,7 @@ def move_share(share: float, integers: np.ndarray, place: int, storing: bool) ->
 
 @jit
 def move_count(value: float, numbers: Floats, at: int, storing: bool) -> float:
-    """Store a count, or return the stored one; it takes two places."""
+    """Store a count, or return the stored one; it takes two numbers."""
     if not storing:
         return float(numbers[at] * _COUNT_BASE + numbers[at + 1])
     high = value // _COUNT_BASE
@@ -129,17 +129,17 @@ def move_symmetric(
     diagonal: Floats,
     numbers: Floats,
     integers: np.ndarray,
-    places: Places,
+    offsets: Offsets,
     compact: bool,
     storing: bool,
-) -> Places:
+) -> Offsets:
     """Move a positive semidefinite matrix; in the compact form as its diagonal and its correlations."""
     n = len(diagonal)
     if not compact:
-        return Places(move_half(matrix, n, numbers, places.number, storing), places.integer)
+        return Offsets(move_half(matrix, n, numbers, offsets.number, storing), offsets.integer)
     for i in range(n):
         diagonal[i] = matrix[i, i]
-    at, place = move_squares(diagonal, numbers, places.number, True, storing), places.integer
+    at, place = move_squares(diagonal, numbers, offsets.number, True, storing), offsets.integer
     for i in range(n):
         matrix[i, i] = diagonal[i]
     for i in range(n):
@@ -150,7 +150,7 @@ def move_symmetric(
             if not storing:
                 matrix[i, j] = matrix[j, i] = share * unit
             place += 1
-    return Places(at, place)
+    return Offsets(at, place)
 
 
 @jit
@@ -159,19 +159,19 @@ def move_metric(
     j: int,
     numbers: Floats,
     integers: np.ndarray,
-    places: Places,
+    offsets: Offsets,
     compact: bool,
     storing: bool,
-) -> Places:
+) -> Offsets:
     """Move a stored metric: whether it exists, its threshold, its round and its matrix."""
-    at, stored = places.number, state.stored
+    at, stored = offsets.number, state.stored
     at = move_numbers(stored[j, EXISTS : EXISTS + 1], 1, numbers, at, storing)
     if stored[j, EXISTS] == 0.0:
-        return Places(at, places.integer)
+        return Offsets(at, offsets.integer)
     at = move_numbers(stored[j, THRESHOLD : THRESHOLD + 1], 1, numbers, at, storing)
     stored[j, METRIC_ROUND] = move_count(stored[j, METRIC_ROUND], numbers, at, storing)
-    places = Places(at + 2, places.integer)
-    return move_symmetric(state.metrics[j], state.moments.column, numbers, integers, places, compact, storing)
+    offsets = Offsets(at + 2, offsets.integer)
+    return move_symmetric(state.metrics[j], state.moments.column, numbers, integers, offsets, compact, storing)
 
 
 @jit
@@ -180,12 +180,12 @@ def move_comid(
     constants: TrackerConstants,
     numbers: Floats,
     integers: np.ndarray,
-    places: Places,
+    offsets: Offsets,
     compact: bool,
     storing: bool,
-) -> Places:
+) -> Offsets:
     """Move the COMID learners, without directions that they do not use; these have length 1."""
-    comid, at, place = state.comid, places.number, places.integer
+    comid, at, place = state.comid, offsets.number, offsets.integer
     comid.cuts[0] = int(move_count(float(comid.cuts[0]), numbers, at, storing))
     at += 2
     for learner in range(constants.n_comid):
@@ -202,7 +202,7 @@ def move_comid(
             at = move_numbers(comid.V[comid.buffer[slot], r], constants.n, numbers, at, storing)
         if compact and not storing:
             orthonormalize(comid.V[comid.buffer[slot]], rank, constants.n)
-    return Places(at, place)
+    return Offsets(at, place)
 
 
 @jit
@@ -301,12 +301,12 @@ def move_similar(
     constants: TrackerConstants,
     numbers: Floats,
     integers: np.ndarray,
-    places: Places,
+    offsets: Offsets,
     compact: bool,
     storing: bool,
-) -> Places:
+) -> Offsets:
     """Move the similar pairs from which windows may begin again, oldest first."""
-    n, age, at = constants.n, constants.max_age, places.number
+    n, age, at = constants.n, constants.max_age, offsets.number
     first, count = max(state.clock[ROUND] - age + 1.0, 1.0), 0
     if compact:  # only pairs since the present evidence began can be needed
         since, restart = state.aggregator.cusum[aggregation.SINCE], state.clock[RESTART_FROM]
@@ -321,20 +321,20 @@ def move_similar(
         count = int(numbers[at])
         for row in range(age):
             state.similar[row, PAIR_ROUND] = 0.0
-    places = Places(at + 1, places.integer)
+    offsets = Offsets(at + 1, offsets.integer)
     begin = int(state.clock[NEXT_SIMILAR]) - count + age if storing else age
     for step in range(count):
         row = (begin + step) % age
         pair, times = state.similar_pairs[row], state.similar[row]
         if compact:
-            places = move_standardized(state, pair, times, numbers, integers, places, storing)
+            offsets = move_standardized(state, pair, times, numbers, integers, offsets, storing)
         else:
-            at = move_numbers(times[PAIR_WEIGHT:], 1, numbers, places.number, storing)
+            at = move_numbers(times[PAIR_WEIGHT:], 1, numbers, offsets.number, storing)
             times[PAIR_ROUND] = move_count(times[PAIR_ROUND], numbers, at, storing)
-            places = Places(move_numbers(pair, n, numbers, at + 2, storing), places.integer)
+            offsets = Offsets(move_numbers(pair, n, numbers, at + 2, storing), offsets.integer)
     if not storing:
         state.clock[NEXT_SIMILAR] = count % age
-    return places
+    return offsets
 
 
 @jit
@@ -344,11 +344,11 @@ def move_standardized(
     times: Floats,
     numbers: Floats,
     integers: np.ndarray,
-    places: Places,
+    offsets: Offsets,
     storing: bool,
-) -> Places:
+) -> Offsets:
     """Move a similar pair of weight 1 as its age and its standardized features, relative to the largest of these."""
-    at, place, roots = places.number, places.integer, state.roots
+    at, place, roots = offsets.number, offsets.integer, state.roots
     if storing:
         integers[place] = int(state.clock[ROUND] - times[PAIR_ROUND])
     else:
@@ -362,7 +362,7 @@ def move_standardized(
         share = move_share(share, integers, place + 1 + i, storing)
         if not storing:
             pair[i] = share * largest / roots[i]
-    return Places(at + 2, place + 1 + len(pair))
+    return Offsets(at + 2, place + 1 + len(pair))
 
 
 @jit
@@ -373,7 +373,7 @@ def move_tracker(
     integers: np.ndarray,
     compact: bool,
     storing: bool,
-) -> Places:
+) -> Offsets:
     """Store a tracker, or restore a stored one; return how many numbers and integers it takes.
 
     ``numbers`` and ``integers`` must be large enough; see ``TrackerWorker``.
@@ -393,18 +393,18 @@ def move_tracker(
     for field in range(2):
         moments.n_updates[field] = move_count(moments.n_updates[field], numbers, at, storing)
         at += 2
-    places = move_symmetric(moments.T, diagonal, numbers, integers, Places(at, 0), compact, storing)
+    offsets = move_symmetric(moments.T, diagonal, numbers, integers, Offsets(at, 0), compact, storing)
     for k in range(len(moments.counts)):
-        places = move_symmetric(moments.P[k], diagonal, numbers, integers, places, compact, storing)
-    places = move_comid(state, constants, numbers, integers, places, compact, storing)
-    at = move_aggregator(state, numbers, places.number, compact, storing)
-    places = Places(move_decisions(state, numbers, at, storing), places.integer)
+        offsets = move_symmetric(moments.P[k], diagonal, numbers, integers, offsets, compact, storing)
+    offsets = move_comid(state, constants, numbers, integers, offsets, compact, storing)
+    at = move_aggregator(state, numbers, offsets.number, compact, storing)
+    offsets = Offsets(move_decisions(state, numbers, at, storing), offsets.integer)
     # The anchor is the snapshot unless evidence contradicts it.
     n_memories = len(state.aggregator.usage)
     snapshot, anchored = n_memories, n_memories + 1
     for j in range(n_memories + 1):
-        places = move_metric(state, j, numbers, integers, places, compact, storing)
-    at, places = places.number, Places(places.number + 1, places.integer)
+        offsets = move_metric(state, j, numbers, integers, offsets, compact, storing)
+    at, offsets = offsets.number, Offsets(offsets.number + 1, offsets.integer)
     if storing:
         is_snapshot = (
             state.stored[anchored, EXISTS] > 0.0
@@ -412,18 +412,18 @@ def move_tracker(
         )
         numbers[at] = 1.0 if is_snapshot else 0.0
     if numbers[at] == 0.0:
-        places = move_metric(state, anchored, numbers, integers, places, compact, storing)
+        offsets = move_metric(state, anchored, numbers, integers, offsets, compact, storing)
     elif not storing:
         for i in range(n):
             for j in range(n):
                 state.metrics[anchored, i, j] = state.metrics[snapshot, i, j]
         for column in range(state.stored.shape[1]):
             state.stored[anchored, column] = state.stored[snapshot, column]
-    places = move_similar(state, constants, numbers, integers, places, compact, storing)
+    offsets = move_similar(state, constants, numbers, integers, offsets, compact, storing)
     if not storing:
         aggregation.prepare(state.aggregator, state.aggregator_settings)
         set_thresholds(state.bins, state.levels, state.decision_clock, estimate_risks(state.bins))
-    return places
+    return offsets
 
 
 @jit
