@@ -134,6 +134,9 @@ def _compile(function: Kernel, fastmath: set[str], inline: str = "never") -> Ker
     kernel: Any = numba.njit(**options)(function)
     if not numba_config.DISABLE_JIT:
         # A cached kernel contains the kernels that it calls, but numba checks only the file that defines it. After an
-        # upgrade it would mix old and new kernels.
-        kernel._cache._cache_file._source_stamp = _cache_stamp(Path(function.__code__.co_filename))
+        # upgrade it would mix old and new kernels. The version is compared before the index of the cache is unpickled,
+        # which fails if the index has types that do not exist any more.
+        file = kernel._cache._cache_file
+        file._source_stamp = _cache_stamp(Path(function.__code__.co_filename))
+        file._version = f"{file._version} {file._source_stamp.hex()}"
     return cast(Kernel, kernel)

@@ -110,7 +110,7 @@ def check_labels(value: Any, name: str, count: int) -> Floats:
         raise ValueError(f"{name} has shape {raw.shape}; accepted: one label per pair, shape (n_pairs,)")
     if len(raw) != count:
         raise ValueError(f"{name} has {len(raw)} labels for {count} pairs; accepted: one label per pair")
-    if raw.dtype == np.bool_ or (raw.dtype.kind == "O" and all(isinstance(entry, (bool, np.bool_)) for entry in raw)):
+    if are_boolean(raw):
         return np.where(raw.astype(bool), 1.0, -1.0)
     floats = _as_float64(raw, name)
     wrong = np.flatnonzero((floats != 1.0) & (floats != -1.0) & (floats != 0.0))
@@ -121,6 +121,14 @@ def check_labels(value: Any, name: str, count: int) -> Floats:
     return np.where(floats > 0.0, 1.0, -1.0)
 
 
+def are_boolean(labels: Any) -> bool:
+    """Return whether labels, one or many, are booleans."""
+    raw = np.asarray(labels)
+    return raw.dtype == np.bool_ or (
+        raw.dtype.kind == "O" and all(isinstance(entry, (bool, np.bool_)) for entry in raw.ravel())
+    )
+
+
 def dissimilar_label(labels: Any) -> float | None:
     """Return the number that stands for dissimilar in valid labels, one or many: 0 or -1; None if none of them occurs.
 
@@ -128,7 +136,7 @@ def dissimilar_label(labels: Any) -> float | None:
     (0.0, -1.0, None)
     """
     raw = np.asarray(labels)
-    if raw.dtype == np.bool_ or (raw.dtype.kind == "O" and all(isinstance(entry, bool) for entry in raw.ravel())):
+    if are_boolean(raw):
         return None
     smallest = float(raw.astype(float).min(initial=1.0))
     return smallest if smallest < 1.0 else None

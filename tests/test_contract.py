@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
-from sklearn.metrics import f1_score, fbeta_score, roc_auc_score
+from sklearn.metrics import f1_score, fbeta_score, get_scorer, roc_auc_score
 from sklearn.model_selection import GridSearchCV, TimeSeriesSplit, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from ocelad import Metric, MetricTracker, Rice
+from ocelad.estimators.saved_metric import load_metric
 from ocelad.estimators.threshold_calibration import ThresholdCalibration
 
 
@@ -77,6 +78,35 @@ def test_get_metric_accepts_the_shapes_of_metric_learn(tracker):
         metric(u, HELD_OUT[0])
     with pytest.raises(ValueError, match="features"):
         metric(u[:3], v[:3])
+
+
+@pytest.mark.parametrize("classes", [[-1, 1], [0, 1], [False, True]])
+def test_predictions_have_the_labels_of_y(method, classes, tmp_path):
+    classes = np.array(classes)
+    y, y_held_out = (classes[(labels > 0).astype(int)] for labels in (Y, Y_HELD_OUT))
+    tracker = MetricTracker(method=method)
+    right = np.mean(MetricTracker(method=method).fit(PAIRS, Y).predict(HELD_OUT) == Y_HELD_OUT)
+    assert right > 0.5
+    for fitted in (tracker.fit(PAIRS, y), tracker.partial_fit(PAIRS[:1], y[:1])):
+        assert fitted.classes_.dtype == fitted.predict(HELD_OUT).dtype == classes.dtype
+        assert fitted.classes_.tolist() == classes.tolist()
+    scores = [
+        get_scorer(name)(tracker.fit(PAIRS, y), HELD_OUT, y_held_out) for name in ("accuracy", "f1", "neg_log_loss")
+    ]
+    assert scores[0] == right
+    assert np.isfinite(scores).all()
+    tracker.save(tmp_path / "a.tracker")
+    loaded = MetricTracker.load(tmp_path / "a.tracker")
+    np.testing.assert_array_equal(loaded.predict(HELD_OUT), tracker.predict(HELD_OUT))
+    similar = load_metric(tmp_path / "a.tracker").predict(HELD_OUT)
+    np.testing.assert_array_equal(similar, np.where(tracker.predict(HELD_OUT) == classes[1], 1, -1))
+
+
+def test_labels_that_are_not_all_booleans_are_numbers():
+    tracker = MetricTracker().fit(PAIRS, Y > 0)
+    assert tracker.classes_.tolist() == [False, True]
+    assert tracker.learn_one(*PAIRS[0], 0).classes_.tolist() == [0, 1]
+    assert MetricTracker().start(PAIRS.shape[2]).classes_.tolist() == [-1, 1]
 
 
 def test_transform_of_indices_and_ids(method):

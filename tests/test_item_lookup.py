@@ -211,7 +211,7 @@ def test_zero_and_one_are_labels():
     for labels in (same, same.astype(int), same.astype(float), same.tolist(), (y + 1) // 2):
         assert MetricTracker(preprocessor=X).fit(pairs, labels).metric_ == expected
     tracker = MetricTracker(preprocessor=X).fit(pairs, same.astype(int))
-    assert set(tracker.predict(PAIRS)) <= {-1, 1}
+    assert set(tracker.predict(PAIRS)) <= {0, 1}
     assert tracker.score(PAIRS, SAME.astype(int)) == tracker.score(PAIRS, np.where(SAME, 1, -1))
 
 

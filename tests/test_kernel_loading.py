@@ -2,11 +2,13 @@
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 from copy import copy
 from threading import Thread
 
+import numba
 import numpy as np
 import pytest
 from adaptive_streams import one_informative_feature
@@ -15,6 +17,7 @@ from numpy.testing import assert_allclose
 from ocelad import MetricTracker, track_metric
 from ocelad.adaptive.adaptive_tracker import PLAIN_ROUNDS, PLAIN_SECONDS, AdaptiveTracker, plain_seconds
 from ocelad.adaptive.curved_tracker import CurvedTracker
+from ocelad.adaptive.kernels.decisions import update_decisions
 from ocelad.engines import kernel_loading, warmup_bank
 from ocelad.engines.rice import resume_metric
 from ocelad.engines.warmup_bank import WARMUP_ROUNDS, WarmupBank, definition_rounds
@@ -65,6 +68,7 @@ def kernels_ready_in_trial(seed):
 
 FLEET_JOB = """
 import hashlib
+import numba
 import numpy as np
 from ocelad.fleet import Fleet
 
@@ -312,3 +316,14 @@ def test_curved_features_are_renewed_without_compiled_code(compiler, handed_over
     assert same_bits(whole, handed_over)
     assert_allclose(plain.expert_weights, whole.expert_weights, rtol=1e-6, atol=1e-9)
     assert same_bits(plain, whole)  # a state with renewed features is that of compiled code
+
+
+@only_compiled
+def test_an_index_of_compiled_code_with_types_that_are_gone_is_not_read(tmp_path):
+    file = copy(update_decisions._cache._cache_file)
+    file._index_path = str(tmp_path / "old.nbi")
+    with open(file._index_path, "wb") as index:
+        index.write(pickle.dumps(numba.__version__) + b"cocelad.gone\nGone\n.")
+    assert file._load_index() == {}
+    file._save_index({"signature": "file"})
+    assert file._load_index() == {"signature": "file"}

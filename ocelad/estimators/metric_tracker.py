@@ -33,7 +33,7 @@ from ocelad.estimators.learning_method import Curved, Method, check_method, is_c
 from ocelad.estimators.mahalanobis import MahalanobisTracker, check_feature_count, squared_distances
 from ocelad.estimators.saveable import strip_prefix
 from ocelad.estimators.threshold_calibration import ThresholdCalibration
-from ocelad.estimators.tracker_state import TrackerState
+from ocelad.estimators.tracker_state import SeenLabels, TrackerState
 from ocelad.estimators.tuples import Points, read_points, to_type
 from ocelad.implied_answers import Answer, ImpliedAnswers
 from ocelad.io import dataframes
@@ -132,7 +132,7 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
     n_cuts_ : int
         The number of directions that ``max_rank`` has cut; 0 without it.
     classes_ : array
-        -1 and 1.
+        The labels of dissimilar and of similar pairs, as ``y`` had them: -1 and 1; 0 and 1; or False and True.
 
     Examples
     --------
@@ -168,8 +168,7 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
 
     @property
     def classes_(self) -> Any:
-        self._fitted  # noqa: B018  (scikit-learn: no classes_ before fit)
-        return np.array([-1, 1])
+        return self._fitted.labels.classes
 
     def fit(
         self,
@@ -206,7 +205,7 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         sparse = is_sparse(points.parts[0])
         state = self._start_state(points.n_features, points.names, sparse=sparse, items=items)
         state, _ = self._learn(state, points, labels, weights)
-        state.dissimilar = state.checked_label_code(y)
+        state.labels = state.labels.with_more(y)
         threshold = None
         if calibration is not None:
             threshold = calibration.threshold(np.sqrt(squared_distances(state.metric(), points)), labels)
@@ -301,9 +300,9 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         labels, weights = check_labels(y, "y", points.n_tuples), check_weights(sample_weight, points.n_tuples)
         if state is None:
             state = self._start_state(points.n_features, points.names, sparse=is_sparse(points.parts[0]))
-        code = state.checked_label_code(y)
+        seen = state.labels.with_more(y)
         state, margins = self._learn(state, points, labels, weights)
-        state.dissimilar = code
+        state.labels = seen
         self._set_state(state)
         return np.asarray(margins)
 
@@ -363,14 +362,14 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
             state = self._ready_for_ids(state, sparse=is_sparse(pair.x))
         if n_features != state.n_features:
             raise ValueError(f"x has {n_features} features; {state.n_features} are expected")
-        code = state.checked_label_code(y)
+        seen = state.labels.with_more(y)
         with state.lock:  # other threads may ask for the metric
             if state.implied is not None and points is not None and not is_sparse(pair.x):
                 self._learn_by_id(state, points, np.array([1.0 if pair.similar else -1.0]), np.array([weight]))
             else:
                 events = PointPairs.from_pair(pair) if state.curved else Events.from_event(pair.event())
                 state.replay(events, None if weight == 1.0 else np.array([weight]))
-            state.dissimilar = code
+            state.labels = seen
         self._set_state(state)
         return self
 
@@ -418,7 +417,7 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         return np.asarray(self.metric_.threshold - squared_distances(self.metric_, points))
 
     def predict_proba(self, pairs: Any) -> Floats:
-        """Return the probabilities of -1 and of +1 that follow from ``log_odds``, of shape (n_pairs, 2).
+        """Return the probabilities of both ``classes_`` that follow from ``log_odds``, of shape (n_pairs, 2).
 
         A fixed threshold changes ``predict``, not these probabilities.
         """
@@ -427,15 +426,19 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         return to_type(np.column_stack([expit(-log_odds), expit(log_odds)]), points.dtype)
 
     def predict(self, pairs: Any) -> np.ndarray:
-        """Return +1 for each pair predicted similar, otherwise -1.
+        """Return the predicted label of each pair: +1 for similar and -1 for dissimilar, if ``y`` had these labels.
+
+        Labels are those of ``classes_``: after 1 and 0, or booleans, they are 1 and 0, or booleans.
 
         With the method "adaptive" a pair is similar if its probability is at least 1/2. With "rice", a fixed threshold
         or components set by the user it is similar if its distance is at most ``threshold_``.
         """
         points = self._read_points(pairs, 2)
         if self._decides_by_odds:
-            return np.where(self._log_odds(points) >= 0, 1, -1)
-        return np.where(self._pair_distance(points) <= self.threshold_, 1, -1)
+            similar = self._log_odds(points) >= 0
+        else:
+            similar = self._pair_distance(points) <= self.threshold_
+        return np.asarray(self.classes_[similar.astype(np.intp)])
 
     def decide(self, pairs: Any, error: float = 0.02) -> np.ndarray:
         """Return +1 (same), -1 (different) or 0 (ask a person) for each pair, with a promised share of errors.
@@ -575,7 +578,8 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         arrays, metadata = super().state()
         more = {
             "fixed_threshold": self.__dict__.get("_threshold"),
-            "dissimilar_label": self._fitted.dissimilar,
+            "dissimilar_label": self._fitted.labels.dissimilar,
+            "boolean_labels": self._fitted.labels.are_boolean,
             "transitive": self.transitive,
         }
         if self._fitted.implied is not None:
@@ -588,7 +592,8 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
         """Return the tracker whose ``state`` is given, after checking it."""
         tracker = super().from_state(arrays, metadata).set_threshold(metadata["fixed_threshold"])
         tracker.curved = tracker._fitted.curved
-        tracker._fitted.dissimilar = metadata.get("dissimilar_label")
+        labels = SeenLabels(metadata.get("dissimilar_label"), metadata.get("boolean_labels", False))
+        tracker._fitted.labels = labels
         tracker.transitive = check_choice(metadata.get("transitive", "auto"), "transitive", ("auto", False, True))
         if ("implied" in metadata) != tracker._fitted.tracker.settings.get("grouped", False):
             raise ValueError("it has groups of items without the answers about them, or the reverse")

@@ -64,7 +64,7 @@ class SavedMetric(NamedTuple):
     def predict(self, pairs: Any) -> Any:
         """Return +1 for each pair predicted similar, otherwise -1; pairs have shape (n_pairs, 2, n_features)."""
         if self.tracker is not None:
-            return self.tracker.predict(pairs)
+            return np.where(self.tracker.predict(pairs) == self.tracker.classes_[1], 1, -1)
         return np.where(self.metric.distance(pairs[:, 0], pairs[:, 1]) <= self.threshold, 1, -1)
 
     def check_features(self, names: tuple[str, ...], file: str) -> None:

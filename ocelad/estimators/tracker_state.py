@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from threading import RLock
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ocelad._typing import Floats
-from ocelad._validation import dissimilar_label
+from ocelad._validation import are_boolean, dissimilar_label
 from ocelad.adaptive.adaptive_tracker import AdaptiveTracker
 from ocelad.adaptive.curved_tracker import CurvedTracker
 from ocelad.curved_metric import AnyMetric
@@ -19,6 +19,44 @@ from ocelad.implied_answers import Answer, ImpliedAnswers, ItemPoints
 from ocelad.io import dataframes
 from ocelad.metric import Metric
 from ocelad.pairs import Events, EventsName, PointPairs, Relatives
+
+
+class SeenLabels(NamedTuple):
+    """What the labels so far have been.
+
+    Attributes
+    ----------
+    dissimilar : float or None
+        The number that has stood for "dissimilar", 0 or -1; None: neither.
+    are_boolean : bool or None
+        Whether all of them were booleans; None: there were none.
+    """
+
+    dissimilar: float | None = None
+    are_boolean: bool | None = None
+
+    def with_more(self, labels: Any) -> SeenLabels:
+        """Return what the labels have been after further valid ones, one or many; refuse 0 after -1, and the reverse.
+
+        >>> SeenLabels().with_more([True, False]).with_more(0)
+        SeenLabels(dissimilar=0.0, are_boolean=False)
+        """
+        code = dissimilar_label(labels)
+        if code is not None and self.dissimilar not in (None, code):
+            raise ValueError(
+                f"y holds {code:g} for dissimilar pairs, but earlier labels held {self.dissimilar:g}; accepted: one of "
+                "the two, or booleans"
+            )
+        return SeenLabels(
+            self.dissimilar if code is None else code, self.are_boolean is not False and are_boolean(labels)
+        )
+
+    @property
+    def classes(self) -> np.ndarray:
+        """The labels of dissimilar and of similar pairs."""
+        if self.are_boolean:
+            return np.array([False, True])
+        return np.array([-1 if self.dissimilar is None else int(self.dissimilar), 1])
 
 
 class TrackerState:
@@ -38,8 +76,7 @@ class TrackerState:
         self.n_features = tracker.n_features
         self.settings = settings
         self.names = names
-        #: The number that has stood for "dissimilar" so far, 0 or -1; None: neither.
-        self.dissimilar: float | None = None
+        self.labels = SeenLabels()
         #: What answers about items by id imply; None: nothing.
         self.implied: ImpliedAnswers | None = None
         self._metric: AnyMetric | None = None
@@ -160,18 +197,8 @@ class TrackerState:
                     "call fit to start again with it, or set it back"
                 )
 
-    def checked_label_code(self, labels: Any) -> float | None:
-        """Return what stands for "dissimilar" after these labels; refuse 0 after -1, and the reverse."""
-        code = dissimilar_label(labels)
-        if code is not None and self.dissimilar not in (None, code):
-            raise ValueError(
-                f"y holds {code:g} for dissimilar pairs, but earlier labels held {self.dissimilar:g}; accepted: one of "
-                "the two, or booleans"
-            )
-        return self.dissimilar if code is None else code
-
     def __copy__(self) -> TrackerState:
         state = TrackerState(copy(self.tracker), self.settings, self.names)
-        state.dissimilar = self.dissimilar
+        state.labels = self.labels
         state.implied = None if self.implied is None else self.implied.copy()
         return state
