@@ -76,6 +76,22 @@ def test_a_column_of_numbers_named_id_is_a_feature():
     assert MetricTracker(preprocessor=table).fit([[0, 1], [1, 2]], [1, -1]).n_features_in_ == 2
 
 
+INTEGER_IDS = {"id": list(range(7, 47)), **COLUMNS}
+
+
+@pytest.mark.parametrize("items", [pd.DataFrame(INTEGER_IDS), pl.DataFrame(INTEGER_IDS), pa.table(INTEGER_IDS)])
+def test_a_column_of_integers_named_id_is_refused(items):
+    with pytest.raises(ValueError, match=r"the preprocessor has a column 'id' of integers.*accepted: ids as text"):
+        MetricTracker(preprocessor=items).fit(PAIRS, SAME)
+
+
+def test_pairs_of_tables_may_have_a_feature_named_id():
+    table = pd.DataFrame(INTEGER_IDS)
+    tracker = MetricTracker().fit((table[:-1], table[1:]), SAME[:39])
+    assert tracker.feature_names_in_.tolist() == ["id", "a", "b", "c"]
+    assert tracker.transform(table).shape == (40, 4)
+
+
 @pytest.mark.parametrize(
     ("items", "pairs", "sentence"),
     [

@@ -546,6 +546,14 @@ def test_a_table_gives_its_ids(kind: str, tmp_path: Path) -> None:
     assert MovingIndex.load(tmp_path / "index", index.metric, items=table).ids == names
 
 
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
+def test_a_table_with_a_column_of_integers_named_id_is_refused(kind: Any) -> None:
+    items = kind({"id": [7, 8, 9], "x": [0.0, 1.0, 2.0]})
+    for ids in (None, [7, 8, 9]):
+        with pytest.raises(ValueError, match="items has a column 'id' of integers"):
+            MovingIndex(items, Metric(np.eye(2)), ids=ids)
+
+
 def test_a_table_whose_index_holds_other_integers_than_positions_needs_ids() -> None:
     table = pd.DataFrame(np.eye(3))[1:]
     with pytest.raises(ValueError, match="items is a table with the index 1 in row 0"):

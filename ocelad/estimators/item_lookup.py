@@ -140,7 +140,7 @@ def find_items(preprocessor: Any) -> ItemLookup:
     - A mapping has the points by id. It may grow.
     - A table with a column ``id`` of strings, or a pandas table whose index holds strings, has its points by id.
     - Any other table, array or sparse matrix has its points by position. A pandas table whose index holds other
-      integers is refused, because its rows would be taken for others.
+      integers is refused, because its rows would be taken for others. So is a column ``id`` of integers.
 
     >>> find_items({"a": [0.0, 1.0], "b": [2.0, 3.0]}).rows(np.array(["b", "a"]), "pairs")
     array([[2., 3.],
@@ -161,7 +161,7 @@ def find_items(preprocessor: Any) -> ItemLookup:
             f"the preprocessor has shape {table.shape}; accepted: one point per row, shape (n_points, n_features), a "
             "mapping from ids to points, or a callable"
         )
-    named = dataframes.split_ids(table, ID_COLUMN)
+    named = dataframes.split_ids(table, ID_COLUMN, "the preprocessor")
     if named is not None:
         return NamedItems(*named)
     dataframes.check_index(table, "the preprocessor")
