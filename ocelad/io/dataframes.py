@@ -195,20 +195,29 @@ def _from_sparse_columns(value: Any, name: str) -> Any:
         ) from None
 
 
-def check_feature_names(names: tuple[str, ...] | None, expected: tuple[str, ...] | None, name: str) -> None:
-    """Raise ValueError unless the feature names equal the expected names in the same order. None matches any names."""
+def check_feature_names(
+    names: tuple[str, ...] | None, expected: tuple[str, ...] | None, name: str, origin: str = "the training data"
+) -> None:
+    """Raise ValueError unless the feature names equal the expected names in the same order. None matches any names.
+
+    Parameters
+    ----------
+    names, expected : tuple of str, or None
+    name, origin : str
+        How the message names the value with these names, and that with the expected names.
+    """
     if names is None or expected is None or names == expected:
         return
     if set(names) == set(expected):
         at = next(i for i, (one, other) in enumerate(zip(names, expected, strict=True)) if one != other)
         raise ValueError(
             f"{name} has its features in another order: {names[at]!r} where {expected[at]!r} is expected; "
-            "accepted: the columns in the order of the training data"
+            f"accepted: the columns in the order of {origin}"
         )
     unknown, missing = sorted(set(names) - set(expected)), sorted(set(expected) - set(names))
     parts = [f"has the unknown features {_quote_some(unknown)}"] if unknown else []
     parts += [f"lacks {_quote_some(missing)}"] if missing else []
-    raise ValueError(f"{name} {' and '.join(parts)}; accepted: the features of the training data")
+    raise ValueError(f"{name} {' and '.join(parts)}; accepted: the features of {origin}")
 
 
 def _quote_some(names: list[str], max_names: int = 5) -> str:
