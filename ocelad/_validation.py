@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 
+# Longer values are not quoted in messages.
+_MAX_QUOTED = 60
+
 _SHAPES = {
     1: "numbers of shape (n_features,)",
     2: "numbers of shape (n_rows, n_features)",
@@ -231,16 +234,31 @@ def _numbers(value: Any, name: str, accepted: str) -> npt.NDArray[Any]:
         what = "None" if value is None else f"a {type(value).__name__}"
         raise TypeError(f"{name} is {what}; accepted: {accepted}")
     if raw.dtype.kind in "US":
-        raise TypeError(f"{name} holds text; accepted: {accepted}")
+        # Numbers beside texts have become texts, too.
+        raw = np.asarray(value, dtype=object)
     if raw.dtype.kind not in "biufO":
         raise TypeError(f"{name} holds values of type {raw.dtype}; accepted: {accepted}")
     if raw.dtype.kind == "O":
-        for entry in raw.flat:
-            if isinstance(entry, (str, bytes)):
-                raise TypeError(f"{name} holds text; accepted: {accepted}")
+        for position, entry in enumerate(raw.flat):
             if not isinstance(entry, (Real, Decimal, np.bool_)):
-                raise TypeError(f"{name} holds {entry!r}; accepted: {accepted}")
+                raise TypeError(f"{name} holds {_quote(entry)}{_place(position, raw.shape)}; accepted: {accepted}")
     return raw
+
+
+def _quote(entry: Any) -> str:
+    quoted = repr(entry.item() if isinstance(entry, np.generic) else entry)
+    return quoted if len(quoted) <= _MAX_QUOTED else f"a {type(entry).__name__} of {len(quoted)} characters"
+
+
+def _place(position: int, shape: tuple[int, ...]) -> str:
+    """Return the place of an entry of an array in words.
+
+    >>> _place(3, (5,)), _place(3, (2, 2)), _place(0, ())
+    (' at position 3', ' at index (1, 1)', '')
+    """
+    if len(shape) <= 1:
+        return f" at position {position}" if shape else ""
+    return f" at index {tuple(int(i) for i in np.unravel_index(position, shape))}"
 
 
 def _as_float64(raw: npt.NDArray[Any], name: str) -> Floats:

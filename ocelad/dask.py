@@ -33,7 +33,7 @@ from ocelad.fleet.row_measures import (
     rows_by_code,
 )
 from ocelad.fleet.stored_tracker import StoredTracker, prior_digest
-from ocelad.metric import Metric
+from ocelad.metric import Metric, check_metric
 
 __all__ = ["distance", "embed", "probability"]
 
@@ -196,8 +196,8 @@ def _measured(
         raise TypeError(f"df is a {type(df).__name__}; accepted: a DataFrame of dask.dataframe")
     if (metric is None) == (states is None):
         raise ValueError("give either metric, one for all rows, or states and key, one for each key")
-    if metric is not None and not isinstance(metric, Metric):
-        raise TypeError(f"metric is a {type(metric).__name__}; accepted: a Metric, such as tracker.metric_")
+    if metric is not None:
+        check_metric(metric)
     if (states is None) != (key is None):
         raise ValueError("states and key belong together: key names the key columns of df")
     if output in df.columns:

@@ -519,7 +519,7 @@ class Metric(PointDistance):
         ----------
         X : array-like of shape (n_rows, n_features) or (n_features,), or SciPy sparse rows
         n_components : int or None
-            Number of dimensions; None: all.
+            Number of dimensions; None: all. There are fewer if the metric has a smaller rank.
         """
         sparse = is_sparse(X)
         n = self.n_features
@@ -563,8 +563,9 @@ class Metric(PointDistance):
         items : array-like of shape (n_items, n_features), SciPy sparse rows, or an iterator over blocks of either
             They are read in blocks, as float64. Large arrays of float32, also mapped from a file, are not copied.
         n_components : int or None
-            The number of columns, at most ``rank``. With ``rank`` columns, the distances of any points are exact. None:
-            all axes along which the variance is above rounding; the distances between the items are exact.
+            The number of columns; more than ``rank`` means ``rank``. With ``rank`` columns, the distances of any points
+            are exact. None: all axes along which the variance is above rounding; the distances between the items are
+            exact.
 
         Returns
         -------
@@ -676,6 +677,18 @@ class Metric(PointDistance):
 
     def __repr__(self) -> str:
         return f"Metric(n_features={self.n_features}, threshold={self.threshold:.6g}, round={self.round})"
+
+
+def check_metric(metric: Any, *others: type) -> None:
+    """Raise TypeError if a value is neither a ``Metric`` nor of one of the other types.
+
+    >>> check_metric(np.eye(2))
+    Traceback (most recent call last):
+        ...
+    TypeError: metric is a ndarray; accepted: a Metric, such as tracker.metric_
+    """
+    if not isinstance(metric, (Metric, *others)):
+        raise TypeError(f"metric is a {type(metric).__name__}; accepted: a Metric, such as tracker.metric_")
 
 
 def _restore(form: Floats | _LowRankForm, threshold: float, round: int) -> Metric:

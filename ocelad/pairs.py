@@ -396,7 +396,7 @@ def _check_lengths(U: Any, kind: str = "pair") -> Any:
         row = int(np.flatnonzero(~np.isfinite(lengths))[0])
         raise ValueError(
             f"the points of {kind} {row} are too far apart: their squared distance overflows; "
-            "accepted: differences up to about 1e150"
+            "accepted: differences up to 1e+75"
         )
     return U
 

@@ -446,7 +446,7 @@ def test_weights_of_one_change_nothing():
         ([1.0, 1.0, 11.0, 1.0, 1.0], "sample_weight holds 11 at position 2; accepted: numbers from 0 to 10"),
         ([1.0, np.nan, 1.0, 1.0, 1.0], "sample_weight holds nan at position 1"),
         (np.ones((5, 1)), r"sample_weight has shape \(5, 1\); accepted: numbers of shape \(n_pairs,\)"),
-        (["a"] * 5, "sample_weight holds text"),
+        (["a"] * 5, "sample_weight holds 'a' at position 0"),
     ],
 )
 def test_wrong_weights_are_refused(weights, sentence):
@@ -565,7 +565,7 @@ def test_wrong_events_change_nothing(rounds):
         (Event(np.array([1.0, -np.inf, 0.0]), 1.0), ValueError, "finite"),
         (Event(np.ones(3), 0.5), ValueError, "accepted: "),
         (Event(np.ones(3), np.nan), ValueError, "accepted: "),
-        (Event(np.array(["a", "b", "c"]), 1.0), TypeError, "text"),
+        (Event(np.array(["a", "b", "c"]), 1.0), TypeError, "holds 'a' at position 0"),
         (Relative(np.ones(3), np.ones(3)), TypeError, "Relative"),
         (
             Event(np.full(3, 1e140), 1.0),
@@ -615,7 +615,7 @@ def test_a_refused_call_of_an_estimator_leaves_no_trace(n, rounds):
         (pairs[:20], y[:19], "y has 19 labels for 20 pairs"),
         (pairs[:20], np.full(20, 0.5), "y holds 0.5 at position 0"),
         (pairs[:20], np.full(20, np.nan), "y holds nan at position 0"),
-        (pairs[:20], ["same"] * 20, "y holds text"),
+        (pairs[:20], ["same"] * 20, "y holds 'same' at position 0"),
     ):
         with pytest.raises((ValueError, TypeError), match=sentence) as error:
             tracker.partial_fit(wrong, labels)

@@ -339,7 +339,7 @@ def test_rice_bank_satisfies_the_contract(finest, shortest_interval):
         (Event(np.full(3, np.inf), 1.0), "difference holds inf"),
         (Event(np.zeros(2), 1.0), "has 2 features; 3 are expected"),
         (Event(np.zeros((3, 1)), 1.0), "has shape"),
-        (Event("abc", 1.0), "holds text"),
+        (Event("abc", 1.0), "holds 'abc'; accepted"),
         (Event(np.zeros(3), 0.5), "label y is 0.5; accepted"),
         (Event(np.zeros(3), False), None),
         (Event(np.full(3, 1e200), 1.0), "too far apart"),

@@ -144,13 +144,25 @@ def test_curved_distances_are_exported_with_their_items(items: np.ndarray, tmp_p
         ({"to": "matrix", "n_components": 2}, "n_components needs items"),
         ({"to": "npy", "items": [[1.0, 2.0]]}, "items has 2 features; 12 are expected"),
         ({"to": "npy", "items": np.ones((2, 12)), "ids": ["a"]}, "1 ids and 2 items"),
+        ({"to": "npy", "items": np.ones((2, 12)), "ids": "ab"}, "ids is the text 'ab'; accepted: a sequence of ids"),
         ({"to": "faiss", "items": np.ones((2, 12)), "options": {"kind": "tree"}}, "kind is 'tree'"),
     ],
 )
 def test_bad_exports_are_refused(arguments: dict[str, Any], sentence: str, metric: Metric, tmp_path: Any) -> None:
-    with pytest.raises(ValueError, match=sentence):
+    with pytest.raises((TypeError, ValueError), match=sentence):
         export_index(metric, path=tmp_path / "out", **arguments)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("to", ["matrix", "npy", "faiss", "usearch"])
+def test_a_missing_folder_is_named(to: Any, metric: Metric, items: np.ndarray, tmp_path: Any) -> None:
+    with pytest.raises(FileNotFoundError, match=r"^the folder '.*nowhere' does not exist$"):
+        export_index(metric, to, tmp_path / "nowhere" / "out", items=items)
+
+
+def test_a_tracker_is_not_exported(items: np.ndarray, tmp_path: Any) -> None:
+    with pytest.raises(TypeError, match=r"metric is a MetricTracker; accepted: a Metric, such as tracker\.metric_"):
+        export_index(MetricTracker().start(12), "npy", tmp_path / "out", items=items)  # type: ignore[arg-type]
 
 
 # The commands.

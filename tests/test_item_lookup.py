@@ -76,15 +76,37 @@ def test_a_column_of_numbers_named_id_is_a_feature():
     assert MetricTracker(preprocessor=table).fit([[0, 1], [1, 2]], [1, -1]).n_features_in_ == 2
 
 
+INTEGER_IDS = {"id": list(range(7, 47)), **COLUMNS}
+
+
+@pytest.mark.parametrize("items", [pd.DataFrame(INTEGER_IDS), pl.DataFrame(INTEGER_IDS), pa.table(INTEGER_IDS)])
+def test_a_column_of_integers_named_id_is_refused(items):
+    with pytest.raises(ValueError, match=r"the preprocessor has a column 'id' of integers.*accepted: ids as text"):
+        MetricTracker(preprocessor=items).fit(PAIRS, SAME)
+
+
+def test_pairs_of_tables_may_have_a_feature_named_id():
+    table = pd.DataFrame(INTEGER_IDS)
+    tracker = MetricTracker().fit((table[:-1], table[1:]), SAME[:39])
+    assert tracker.feature_names_in_.tolist() == ["id", "a", "b", "c"]
+    assert tracker.transform(table).shape == (40, 4)
+
+
 @pytest.mark.parametrize(
     ("items", "pairs", "sentence"),
     [
         (BY_ID["mapping"], [["item 1", "item 99"]], r"pairs holds 'item 99' at \(0, 1\); the preprocessor has no item"),
         (BY_ID["polars"], [["item 1", "item 2"], ["x", "item 2"]], r"pairs holds 'x' at \(1, 0\)"),
         ({"a": [1.0, 2.0], "b": [[1.0]]}, [["a", "b"]], r"a point of shape \(1, 1\) for the id 'b'"),
-        ({"a": [1.0, 2.0], "b": [1.0]}, [["a", "b"]], "points of one length|1 features; 2 are expected"),
+        (
+            {"a": [1.0, 2.0], "b": [1.0]},
+            [["a", "b"]],
+            "for the id 'b'|and 1 for item 'b'; accepted: points of one length",
+        ),
         (pl.DataFrame({"id": ["a", "a"], "x": [1.0, 2.0]}), [["a", "a"]], "has the id 'a' twice"),
         ({}, [["a", "b"]], "holds 'a' at"),
+        (X[:0], [[0, 1]], r"the preprocessor has no rows \(shape \(0, 3\)\); accepted: at least one point"),
+        (pl.DataFrame({"a": []}), [[0, 1]], "the preprocessor has no rows"),
         (X, [["item 1", "item 2"]], "accepted: integers from 0 to 39"),
         (X, [[0, 40]], r"holds the index 40 at \(0, 1\)"),
         (None, [["item 1", "item 2"]], "indices or ids of shape"),

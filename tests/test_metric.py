@@ -170,7 +170,7 @@ def test_files_that_are_not_metrics_are_refused(tmp_path):
         (np.array([[1.0, 2.0], [0.0, 1.0]]), "not symmetric"),
         (np.diag([1.0, -0.1]), "negative eigenvalue -0.1"),
         (np.array([[1.0, np.nan], [np.nan, 1.0]]), "only finite numbers"),
-        ([["a", "b"], ["c", "d"]], "holds text"),
+        ([["a", "b"], ["c", "d"]], "holds 'a' at index"),
         (np.zeros((0, 0)), "is empty"),
     ],
 )
@@ -277,7 +277,7 @@ def test_the_average_threshold_stays_in_range():
         ([1.0, 2.0], [0.0], "z has 1 features; 2 are expected"),
         ([], [], "x is empty"),
         ([[1.0, 2.0]] * 3, [[1.0, 2.0]] * 2, "x has 3 rows and z has 2"),
-        ("ab", [0.0, 0.0], "x holds text"),
+        ("ab", [0.0, 0.0], "x holds 'ab'; accepted"),
         (None, [0.0, 0.0], "x is None"),
         (np.zeros((1, 2, 2)), [0.0, 0.0], "x has shape"),
         ([1e200, 0.0], [0.0, 0.0], "too far apart"),

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ocelad import LabelMetricTracker, Metric, MetricTracker, Rice
+from ocelad.adaptive.adaptive_tracker import AdaptiveTracker
 from ocelad.curved_metric import CurvedMetric
 from ocelad.feature_maps import LandmarkMap, OwnMap
 from ocelad.neighbors import MovingIndex
@@ -522,6 +523,8 @@ def test_one_id_counts_as_a_list_of_one() -> None:
         assert single.ids.tolist() == several.ids.tolist()
         assert single.ids.shape == (1, 2)
         assert (index.vectors_of(one) == index.vectors_of([one])).all()
+        index.update([[1.0, 2.0, 3.0]], one)
+        assert index.vectors_of(one).tolist() == [[1.0, 2.0, 3.0]]
         index.remove(one)
         assert one not in index
         with pytest.raises(ValueError, match=f"there is no item {one!r} in the index"):
@@ -546,6 +549,14 @@ def test_a_table_gives_its_ids(kind: str, tmp_path: Path) -> None:
     assert MovingIndex.load(tmp_path / "index", index.metric, items=table).ids == names
 
 
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
+def test_a_table_with_a_column_of_integers_named_id_is_refused(kind: Any) -> None:
+    items = kind({"id": [7, 8, 9], "x": [0.0, 1.0, 2.0]})
+    for ids in (None, [7, 8, 9]):
+        with pytest.raises(ValueError, match="items has a column 'id' of integers"):
+            MovingIndex(items, Metric(np.eye(2)), ids=ids)
+
+
 def test_a_table_whose_index_holds_other_integers_than_positions_needs_ids() -> None:
     table = pd.DataFrame(np.eye(3))[1:]
     with pytest.raises(ValueError, match="items is a table with the index 1 in row 0"):
@@ -568,6 +579,7 @@ def test_a_table_whose_index_holds_other_integers_than_positions_needs_ids() -> 
         (lambda index: index.add([[1.0, 2.0, 3.0]] * 2, ids=["x", "x"]), "the id 'x' is repeated, at row 1"),
         (lambda index: index.add([[1.0, 2.0, 3.0]]), "the new ones need ids, too"),
         (lambda index: index.add([[1.0, 2.0, 3.0]], ids=["x", "y"]), "2 ids and 1 items"),
+        (lambda index: index.add([[1.0, 2.0, 3.0]] * 2, ids="n2"), "ids is the text 'n2'"),
         (lambda index: index.add([[1.0, 2.0, 3.0]], ids=[["x"]]), "the id at row 0 is a list"),
         (lambda index: index.add([], ids=[]), "with at least one item"),
         (lambda index: index.remove(["z"]), "there is no item 'z'"),
@@ -578,7 +590,7 @@ def test_a_table_whose_index_holds_other_integers_than_positions_needs_ids() -> 
         (lambda index: index.within([0.0, 0.0, 0.0]), "a metric alone makes no decisions"),
         (lambda index: index.within([0.0, 0.0, 0.0], probability=1.0), "probability must be below 1"),
         (lambda index: setattr(index, "metric", Metric([[1.0]])), "3 features; the metric has 1"),
-        (lambda index: setattr(index, "metric", "metric"), "metric is a str"),
+        (lambda index: setattr(index, "metric", "metric"), "metric has the type str"),
     ],
 )
 def test_bad_input_is_refused_and_changes_nothing(call: Any, sentence: str) -> None:
@@ -599,11 +611,18 @@ def test_bad_input_is_refused_and_changes_nothing(call: Any, sentence: str) -> N
         ({"ids": ["x"]}, "1 ids and 2 items"),
         (
             {"metric": MetricTracker()},
-            r"metric is a MetricTracker; accepted: a Metric, or a tracker .* started, by fit or \.start\(n_features\)",
+            r"metric has the type MetricTracker; .* a MetricTracker .* started, by fit or \.start\(n_features\)",
         ),
+        (
+            {"metric": AdaptiveTracker(2)},
+            r"the type AdaptiveTracker; accepted: a Metric, such as tracker\.play\(\) or fleet\.metric\(key\), or",
+        ),
+        ({"ids": "xy"}, r"ids is the text 'xy'; accepted: a sequence of ids, one for each item, such as \['xy'\]"),
         ({"backend": "best"}, "there is no backend 'best'; accepted: exact, faiss"),
         ({"options": {"kind": "flat"}}, "the backend 'exact' has no options"),
         ({"backend": "faiss", "options": {"kind": "tree"}}, "kind is 'tree'"),
+        ({"backend": "faiss", "options": {"foo": 1}}, "^the backend 'faiss' has no option 'foo'; accepted: kind$"),
+        ({"backend": "faiss", "options": "hnsw"}, "^options is 'hnsw'; accepted: a dict, such as {'kind': 'hnsw'}$"),
         ({"recall": 1.5}, "recall"),
     ],
 )

@@ -122,6 +122,27 @@ def test_pairs_by_id_or_by_index(kind):
     np.testing.assert_allclose(found, PairTransformer(StandardScaler()).fit_transform(items[indices]))
 
 
+@pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])
+def test_a_table_of_points_is_not_read_as_ids(library):
+    columns = dict(zip("abc", np.random.default_rng(0).integers(0, 20, size=(3, 20)), strict=True))
+    table, indices = library.DataFrame(columns), np.random.default_rng(1).integers(0, 20, size=(40, 2))
+    pipeline = make_pipeline(PairTransformer(StandardScaler(), preprocessor=table), RICE)
+    pipeline.fit(indices, np.tile([1, -1], 20))
+    scaled = pipeline[0].transformer_.transform(table)
+    np.testing.assert_array_equal(pipeline[0].transform(table), scaled)
+    np.testing.assert_array_equal(pipeline.transform(table), pipeline[-1].transform(scaled))
+    pairs = library.DataFrame({"left": indices[:, 0], "right": indices[:, 1]})
+    np.testing.assert_array_equal(pipeline.predict(pairs), pipeline.predict(indices))
+
+
+def test_points_without_names_need_the_inner_transformer_beside_a_preprocessor():
+    items = np.random.default_rng(0).normal(size=(20, 3))
+    transformer = PairTransformer(StandardScaler(), preprocessor=items).fit([[0, 1], [2, 3]])
+    for points in (items, pd.DataFrame(items)):
+        with pytest.raises(TypeError, match="with a preprocessor, transform points by transformer_"):
+            transformer.transform(points)
+
+
 def test_partial_fit_needs_a_transformer_that_has_it():
     pairs, _ = some_pairs()
     parts = PairTransformer(StandardScaler()).partial_fit(pairs[:100]).partial_fit(pairs[100:])

@@ -119,7 +119,7 @@ def test_plot_shows_the_worst_regret_and_the_bound():
         (([1.0, 2.0], [1.0]), "equally many"),
         (([1.0, np.nan], [1.0, 1.0]), "losses holds nan at position 1"),
         (([], []), "losses is empty"),
-        ((["a"], [1.0]), "holds text"),
+        ((["a"], [1.0]), "holds 'a' at position 0"),
         (([1.0, 2.0], [1.0, 2.0], [1.0, 1.0]), "movements must be 1 distances"),
         (([1.0, 2.0], [1.0, 2.0], [-1.0]), "movements must be 1 distances"),
         (([[1.0]], [1.0]), "losses has shape"),

@@ -468,7 +468,7 @@ REFUSED = [
     (np.zeros((0, 4)), "items is empty"),
     (np.zeros(4), r"items has shape \(4,\); accepted: numbers of shape"),
     (np.full((2, 4), 1e200), r"items holds a number of size 1e\+200; accepted: up to 1e\+75"),
-    ([["a", "b", "c", "d"]], "items holds text"),
+    ([["a", "b", "c", "d"]], "items holds 'a' at index"),
 ]
 
 

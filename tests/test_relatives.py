@@ -477,7 +477,7 @@ def test_the_chosen_engine(n, changes, chosen):
         (np.zeros((2, 3)), np.full((2, 3), 1e200), "the points of comparison 0 are too far apart"),
         (sparse.csr_array(np.eye(3)), np.eye(3), r"near is sparse; accepted: an array, e.g. near.toarray\(\)"),
         (np.eye(3), sparse.csr_array(np.eye(3)), "far is sparse"),
-        ("text", np.eye(3), "near holds text"),
+        ("text", np.eye(3), "near holds 'text'"),
     ],
 )
 def test_arrays_of_comparisons_are_checked(near, far, sentence):

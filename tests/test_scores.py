@@ -454,7 +454,7 @@ TWO = [[1.0], [2.0]]
         (lambda: knn_error(TWO, [0, 1], 1, test_points=TWO), "test_labels has shape \\(\\)"),
         (lambda: knn_error(TWO, [0, 1], 1, test_points=[[np.inf]], test_labels=[0]), "test_points holds inf"),
         (lambda: knn_error(TWO, [None, "a"], 1), "labels hold values that cannot be compared"),
-        (lambda: knn_error([["a"], ["b"]], [0, 1], 1), "points holds text"),
+        (lambda: knn_error([["a"], ["b"]], [0, 1], 1), "points holds 'a' at index"),
         (lambda: knn_error_from_similarity([[1.0, 2.0]], [0, 1], 1), "without test_labels"),
         (lambda: knn_error_from_similarity(np.eye(2), [0, 1, 2], 1), "one label for each of the 2 points"),
         (lambda: knn_error_from_similarity(np.eye(2), [0, 1], 2), "at most 1, the number of other points"),

@@ -93,6 +93,7 @@ def test_sparse_stays_sparse():
         np.testing.assert_array_equal(given.parts[1].toarray(), X[[3, 2]])
 
 
+EVEN = pd.DataFrame(np.eye(2), columns=["a", "b"])
 ODD = pd.DataFrame({"a": [1.0, 2.0], "b": [1.0, np.nan]})
 BAD = [
     (lambda: to_rows(pd.DataFrame({"a": ["x"]}), "X"), "column 'a' of X holds String; accepted: columns of numbers"),
@@ -124,7 +125,15 @@ BAD = [
     (lambda: read_points(sparse.eye_array(3), 2), "pairs is one sparse matrix; accepted: 2 of them"),
     (
         lambda: read_points((ODD[["a"]], ODD[["a"]].rename(columns={"a": "c"})), 2),
-        "Z has the unknown features 'c' and lacks 'a'",
+        "^the right table has the unknown features 'c' and lacks 'a'; accepted: the features of the left table$",
+    ),
+    (
+        lambda: read_points((EVEN, EVEN[["b", "a"]]), 2),
+        "^the right table has its features in another order: 'b' where 'a' .* in the order of the left table$",
+    ),
+    (
+        lambda: read_points((EVEN[["a"]], EVEN[["a"]], EVEN[["b"]]), 3),
+        "^V has the unknown features 'b' and lacks 'a'; accepted: the features of X$",
     ),
 ]
 

@@ -95,13 +95,20 @@ def _as_keys(ids: Sequence[Any]) -> np.ndarray:
 
 @contextmanager
 def named_items(parts: Sequence[Any], keys: Sequence[np.ndarray]) -> Iterator[None]:
-    """Within it, an error about a number of these points, which is missing or infinite, names the item.
+    """Within it, an error about these points names the item: a number that is missing or infinite, or another length.
 
     It takes time only if there is an error.
     """
     try:
         yield
     except ValueError:
+        for points, names in zip(parts, keys, strict=True):
+            if points.shape[1] != parts[0].shape[1]:
+                (first, *_), (other, *_) = keys[0].tolist(), names.tolist()
+                raise ValueError(
+                    f"the preprocessor has {parts[0].shape[1]} features for item {first!r} and {points.shape[1]} for "
+                    f"item {other!r}; accepted: points of one length"
+                ) from None
         for points, names in zip(parts, keys, strict=True):
             found = _find_not_finite(points)
             if found is not None:
@@ -140,7 +147,7 @@ def find_items(preprocessor: Any) -> ItemLookup:
     - A mapping has the points by id. It may grow.
     - A table with a column ``id`` of strings, or a pandas table whose index holds strings, has its points by id.
     - Any other table, array or sparse matrix has its points by position. A pandas table whose index holds other
-      integers is refused, because its rows would be taken for others.
+      integers is refused, because its rows would be taken for others. So is a column ``id`` of integers.
 
     >>> find_items({"a": [0.0, 1.0], "b": [2.0, 3.0]}).rows(np.array(["b", "a"]), "pairs")
     array([[2., 3.],
@@ -161,7 +168,9 @@ def find_items(preprocessor: Any) -> ItemLookup:
             f"the preprocessor has shape {table.shape}; accepted: one point per row, shape (n_points, n_features), a "
             "mapping from ids to points, or a callable"
         )
-    named = dataframes.split_ids(table, ID_COLUMN)
+    if table.shape[0] == 0:
+        raise ValueError(f"the preprocessor has no rows (shape {tuple(table.shape)}); accepted: at least one point")
+    named = dataframes.split_ids(table, ID_COLUMN, "the preprocessor")
     if named is not None:
         return NamedItems(*named)
     dataframes.check_index(table, "the preprocessor")

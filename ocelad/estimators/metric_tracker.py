@@ -68,9 +68,9 @@ class MetricTracker(ClassifierMixin, MahalanobisTracker):  # type: ignore[misc]
     preprocessor : array-like, sparse matrix or table of shape (n_points, n_features), mapping, callable or None
         The items, when pairs are given by id or by index. By id: a mapping from ids to points, a table with a column
         ``id`` of strings, or a pandas table whose index holds strings. By index: any other table; the index of a pandas
-        table is then 0, 1, 2, ..., so that a filtered one needs ``reset_index(drop=True)``. A callable receives an
-        array of ids or indices and returns one point per row. A saved file does not hold it: call
-        ``set_params(preprocessor=...)`` after ``load``.
+        table is then 0, 1, 2, ..., so that a filtered one needs ``reset_index(drop=True)``. A column ``id`` of integers
+        is refused. A callable receives an array of ids or indices and returns one point per row. A saved file does not
+        hold it: call ``set_params(preprocessor=...)`` after ``load``.
     curved : bool, "auto", fitted transformer or callable
         Whether the distance has a curved part beside the linear one, for classes that no linear distance separates. How
         curved it is follows from the answers. It then has no ``components_`` and no matrix. "auto": with the method

@@ -93,7 +93,8 @@ class PairTransformer(MetaEstimatorMixin, TransformerMixin, PrintedEstimator, au
         ----------
         tuples : array-like of shape (n_tuples, size, n_features), or (X, Z, ...), or indices of shape (n_tuples, size)
             As in the ``fit`` of the trackers. Or points: an array, a sparse matrix or a table of shape
-            (n_points, n_features); with a ``preprocessor``, an array of two dimensions holds ids or indices.
+            (n_points, n_features). With a ``preprocessor``, an array or a table of two dimensions holds ids or indices,
+            but a table whose columns are ``feature_names_in_`` holds points; ``transformer_`` transforms other points.
 
         Returns
         -------
@@ -102,7 +103,7 @@ class PairTransformer(MetaEstimatorMixin, TransformerMixin, PrintedEstimator, au
         """
         if not self.__sklearn_is_fitted__():
             raise NotFittedError("this PairTransformer is not fitted yet; call fit first")
-        read = self._read(tuples)
+        read = self._read(tuples, self.__dict__.get("feature_names_in_"))
         parts = tuple(self.transformer_.transform(table) for table in read.tables)
         if read.holds_points:
             return parts[0]
@@ -128,13 +129,21 @@ class PairTransformer(MetaEstimatorMixin, TransformerMixin, PrintedEstimator, au
                 transformer.set_output(transform=transform)
         return self
 
-    def _read(self, tuples: Any) -> _Read:
-        """Return the points of tuples as the transformer receives them, which checks their content."""
+    def _read(self, tuples: Any, names: Any = None) -> _Read:
+        """Return the points of tuples as the transformer receives them, which checks their content.
+
+        A table whose columns have these names holds points, not ids.
+        """
         parted = isinstance(tuples, tuple | list) and len(tuples) in TUPLE_NAMES and all(map(_has_rows, tuples))
         if parted:
             return _Read(_check_lengths(list(tuples)), False)
         shape = _shape(tuples)
-        if is_sparse(tuples) or (self.preprocessor is None and len(shape) <= 2):
+        is_table = dataframes.is_dataframe(tuples)
+        if (
+            is_sparse(tuples)
+            or (self.preprocessor is None and len(shape) <= 2)
+            or (is_table and names is not None and dataframes.column_names(tuples) == tuple(names))
+        ):
             return _Read([tuples], True)
         if len(shape) not in (2, 3) or shape[1] not in TUPLE_NAMES:
             points = (
@@ -146,12 +155,16 @@ class PairTransformer(MetaEstimatorMixin, TransformerMixin, PrintedEstimator, au
                 f"the argument has shape {shape}; accepted: pairs, triplets or quadruplets, as an array of shape "
                 f"(n_tuples, 2 to 4, n_features) or as 2 to 4 tables or sparse matrices; {points}"
             )
-        is_table = dataframes.is_dataframe(tuples)
         array = np.column_stack(dataframes.column_arrays(tuples)) if is_table else np.asarray(tuples)
         if array.ndim == 3:
             return _Read([array[:, k] for k in range(shape[1])], False)
         items = find_items(self.preprocessor)
-        return _Read([items.rows(array[:, k], TUPLE_NAMES[shape[1]], k) for k in range(shape[1])], False)
+        try:
+            return _Read([items.rows(array[:, k], TUPLE_NAMES[shape[1]], k) for k in range(shape[1])], False)
+        except (TypeError, ValueError) as error:
+            if array.dtype.kind != "f":
+                raise
+            raise type(error)(f"{error}; with a preprocessor, transform points by transformer_") from None
 
     def _set_fitted(self, transformer: Any, read: _Read) -> Self:
         self.transformer_ = transformer

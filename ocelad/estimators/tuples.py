@@ -76,8 +76,9 @@ def read_points(tuples: Any, size: int, preprocessor: Any = None, n_features: in
     if isinstance(tuples, (tuple, list)) and len(tuples) == size and any(map(_has_rows, tuples)):
         named = [dataframes.to_rows(part, letter) for part, letter in zip(tuples, "XZVW", strict=False)]
         names = named[0].names
-        for part, letter in zip(named[1:], "ZVW", strict=False):
-            dataframes.check_feature_names(part.names, names, letter)
+        first, *others = ("the left table", "the right table") if size == 2 else list("XZVW"[:size])
+        for part, other in zip(named[1:], others, strict=True):
+            dataframes.check_feature_names(part.names, names, other, first)
         return Points(
             _check_parts([part.values for part in named], "XZVW", n_features), names, dtype=result_type(*tuples)
         )

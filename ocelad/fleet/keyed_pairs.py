@@ -352,6 +352,8 @@ def _entries(keys: Any, count: int) -> list[Any]:
         if isinstance(keys, dict | set) or dataframes.is_dataframe(keys):
             raise TypeError(f"keys is a {type(keys).__name__}; accepted: a column of {ACCEPTED_KEYS}")
     array = np.asanyarray(keys)  # a masked array stays one: its masked entries are None
+    if array.ndim == 0:
+        raise TypeError(f"keys is {keys!r}; accepted: {ACCEPTED_KEYS}, one for each row or one for all rows")
     if array.ndim != 1:
         raise TypeError(f"keys has shape {array.shape}; accepted: {ACCEPTED_KEYS}, one for each row")
     return list(array) if array.dtype.kind in "mM" else list(array.tolist())  # times are no integers

@@ -30,6 +30,12 @@ def write_atomically(path: str | os.PathLike[str], content: bytes) -> None:
         file.write(content)
 
 
+def check_folder_of(path: Path) -> None:
+    """Raise FileNotFoundError if the folder of a file that will be written does not exist."""
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"the folder {str(path.parent)!r} does not exist")
+
+
 @contextmanager
 def open_atomically(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a file for writing bytes. It appears at ``path`` when the ``with`` block ends without an exception."""

@@ -95,13 +95,14 @@ def concatenate(tables: Sequence[Any]) -> Any:
     return nw.concat([nw.from_native(table, eager_only=True) for table in tables]).to_native()
 
 
-def split_ids(table: Any, column: str) -> tuple[list[Any], Any] | None:
+def split_ids(table: Any, column: str, name: str) -> tuple[list[Any], Any] | None:
     """Return the ids of a dataframe and the rest of it; None if it has none.
 
-    Ids are the strings in a column of this name, or in the index of a pandas table.
+    Ids are the strings in a column of this name, or in the index of a pandas table. A column of integers is refused: it
+    would be learned as a feature, and ids would be taken for row numbers.
 
     >>> import polars as pl
-    >>> ids, rest = split_ids(pl.DataFrame({"id": ["a", "b"], "height": [1.5, 2.0]}), "id")
+    >>> ids, rest = split_ids(pl.DataFrame({"id": ["a", "b"], "height": [1.5, 2.0]}), "id", "items")
     >>> ids, rest.columns
     (['a', 'b'], ['height'])
     """
@@ -110,6 +111,11 @@ def split_ids(table: Any, column: str) -> tuple[list[Any], Any] | None:
         return None
     if column in frame.columns and str(frame[column].dtype) in ("String", "Categorical", "Enum", "Object"):
         return frame[column].to_list(), frame.drop(column).to_native()
+    if column in frame.columns and frame[column].dtype.is_integer():
+        raise ValueError(
+            f"{name} has a column {column!r} of integers, which may be ids or a feature; accepted: ids as text, such "
+            f"as df[{column!r}].astype(str), or no column {column!r}, for items by row number, or another name"
+        )
     index = getattr(table, "index", None)
     if index is not None and hasattr(index, "tolist") and all(isinstance(entry, str) for entry in index):
         return index.tolist(), table
@@ -189,20 +195,29 @@ def _from_sparse_columns(value: Any, name: str) -> Any:
         ) from None
 
 
-def check_feature_names(names: tuple[str, ...] | None, expected: tuple[str, ...] | None, name: str) -> None:
-    """Raise ValueError unless the feature names equal the expected names in the same order. None matches any names."""
+def check_feature_names(
+    names: tuple[str, ...] | None, expected: tuple[str, ...] | None, name: str, origin: str = "the training data"
+) -> None:
+    """Raise ValueError unless the feature names equal the expected names in the same order. None matches any names.
+
+    Parameters
+    ----------
+    names, expected : tuple of str, or None
+    name, origin : str
+        How the message names the value with these names, and that with the expected names.
+    """
     if names is None or expected is None or names == expected:
         return
     if set(names) == set(expected):
         at = next(i for i, (one, other) in enumerate(zip(names, expected, strict=True)) if one != other)
         raise ValueError(
             f"{name} has its features in another order: {names[at]!r} where {expected[at]!r} is expected; "
-            "accepted: the columns in the order of the training data"
+            f"accepted: the columns in the order of {origin}"
         )
     unknown, missing = sorted(set(names) - set(expected)), sorted(set(expected) - set(names))
     parts = [f"has the unknown features {_quote_some(unknown)}"] if unknown else []
     parts += [f"lacks {_quote_some(missing)}"] if missing else []
-    raise ValueError(f"{name} {' and '.join(parts)}; accepted: the features of the training data")
+    raise ValueError(f"{name} {' and '.join(parts)}; accepted: the features of {origin}")
 
 
 def _quote_some(names: list[str], max_names: int = 5) -> str:

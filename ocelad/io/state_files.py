@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from ocelad._typing import Arrays, Metadata
-from ocelad.io.atomic import write_atomically
+from ocelad.io.atomic import check_folder_of, write_atomically
 
 # Kind and version of the content. The version increases when a name within the file changes its meaning.
 METRIC = "ocelad.metric/1"
@@ -54,8 +54,7 @@ def write(path: str | os.PathLike[str], format: str, arrays: Arrays, metadata: M
         raise IsADirectoryError(f"{str(path)!r} is a folder; accepted: the path of a file")
     if path.exists() and not path.is_file():
         raise ValueError(f"{str(path)!r} is not a plain file; accepted: the path of a file")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"the folder {str(path.parent)!r} does not exist")
+    check_folder_of(path)
     write_atomically(path, _serialize(format, arrays, metadata))
 
 

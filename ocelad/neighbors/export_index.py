@@ -13,7 +13,10 @@ import numpy.typing as npt
 
 from ocelad._typing import Floats
 from ocelad.curved_metric import AnyMetric, CurvedMetric, project
-from ocelad.neighbors.backends import backend_factory
+from ocelad.io.atomic import check_folder_of
+from ocelad.metric import check_metric
+from ocelad.neighbors.backends import backend_factory, check_options
+from ocelad.neighbors.item_ids import check_id_sequence
 from ocelad.neighbors.item_table import check_vectors
 from ocelad.neighbors.segment import BLOCK_ENTRIES
 
@@ -68,7 +71,8 @@ def export_index(
     ids : sequence of text or numbers, or None
         None: the row numbers.
     n_components : int or None
-        The number of dimensions: the principal axes of the items in the learned space. None: all.
+        The number of dimensions: the principal axes of the items in the learned space. None: all. There are fewer if
+        the metric has a smaller rank; ``Exported.n_dimensions`` says how many.
     options : dict or None
         Options of faiss or usearch, such as ``{"kind": "hnsw"}``.
 
@@ -83,17 +87,21 @@ def export_index(
     """
     if to not in TARGETS:
         raise ValueError(f"there is no export to {to!r}; accepted: {', '.join(TARGETS)}")
+    check_metric(metric, CurvedMetric)
     target, vectors = Path(path), None if items is None else check_vectors(items, "items", metric.n_features)
+    if to != "lancedb":  # it makes folders itself
+        check_folder_of(target)
     if to == "matrix":
         return _export_matrix(metric, target, vectors, n_components)
     if vectors is None:
         raise ValueError(f"the export to {to} needs items")
+    check_id_sequence(ids)
     if ids is not None and len(ids) != len(vectors):
         raise ValueError(f"there are {len(ids)} ids and {len(vectors)} items; accepted: one id for each item")
     names = None if ids is None else [name.item() if hasattr(name, "item") else name for name in ids]
     if names is not None and not all(isinstance(name, str | int | float) for name in names):
         raise TypeError("ids holds a value that is neither text nor a number")
-    write, names_json = _writer(to, options or {}, names), json.dumps(names)
+    write, names_json = _writer(to, check_options(options), names), json.dumps(names)
     if to != "lancedb" and target.is_dir():
         raise ValueError(f"{target} is a folder; accepted: the name of a file")
     matrix = metric.projection(vectors, n_components)

@@ -117,8 +117,15 @@ class ItemIds:
         return found
 
 
+def check_id_sequence(ids: Any) -> None:
+    """Refuse one text in the place of ids: its characters would be taken for ids."""
+    if isinstance(ids, str | bytes):
+        raise TypeError(f"ids is the text {ids!r}; accepted: a sequence of ids, one for each item, such as [{ids!r}]")
+
+
 def _plain(ids: Sequence[Any], n_items: int) -> list[Any]:
     """Return ids as Python values, one for each item."""
+    check_id_sequence(ids)
     names = ids.tolist() if hasattr(ids, "tolist") else [name.item() if hasattr(name, "item") else name for name in ids]
     if len(names) != n_items:
         raise ValueError(f"there are {len(names)} ids and {n_items} items; accepted: one id for each item")

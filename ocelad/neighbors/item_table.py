@@ -141,7 +141,7 @@ def _merge(first: Segment, second: Segment) -> Segment:
 
 def split_ids(items: Any, ids: Sequence[Any] | None) -> tuple[Any, Sequence[Any] | None]:
     """Return items without a column of ids, and their ids: the given ones, or those of a table, if it has any."""
-    named = dataframes.split_ids(items, ID_COLUMN)
+    named = dataframes.split_ids(items, ID_COLUMN, "items")
     if named is not None:
         found, rest = named
         return rest, found if ids is None else ids

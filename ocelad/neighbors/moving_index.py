@@ -16,7 +16,7 @@ from ocelad.curved_metric import AnyMetric, CurvedMetric
 from ocelad.metric import Metric
 from ocelad.neighbors import index_files
 from ocelad.neighbors.approximate_search import ApproximateSearch
-from ocelad.neighbors.backends import backend_factory
+from ocelad.neighbors.backends import backend_factory, check_options
 from ocelad.neighbors.exact_search import ExactSearch
 from ocelad.neighbors.exact_view import Found
 from ocelad.neighbors.item_table import ItemTable, check_vectors, split_ids
@@ -111,7 +111,7 @@ class MovingIndex:
         self._source = _check_source(metric, vectors.shape[1])
         self._table = ItemTable(vectors, ids)
         promise = check_number(recall, "recall", above=0, at_most=1)
-        self._settings: dict[str, Any] = {"backend": backend, "recall": promise, "options": dict(options or {})}
+        self._settings: dict[str, Any] = {"backend": backend, "recall": promise, "options": check_options(options)}
         if backend == "exact":
             if options:
                 raise ValueError(f"the backend 'exact' has no options; got {options!r}")
@@ -232,9 +232,9 @@ class MovingIndex:
         """Remove items; ``ids`` are as in ``neighbors_of``."""
         self._table.remove(_as_list(ids))
 
-    def update(self, items: Any, ids: Sequence[Any]) -> None:
-        """Give items new vectors."""
-        self._table.update(check_vectors(items, "items", self._table.n_features, self._table.dtype), ids)
+    def update(self, items: Any, ids: Any) -> None:
+        """Give items new vectors; ``ids`` are as in ``neighbors_of``."""
+        self._table.update(check_vectors(items, "items", self._table.n_features, self._table.dtype), _as_list(ids))
 
     @property
     def n_bytes(self) -> int:
@@ -316,8 +316,8 @@ def _check_source(metric: Any, n_features: int) -> Any:
     found = metric if isinstance(metric, Metric | CurvedMetric) else getattr(metric, "metric_", None)
     if not isinstance(found, Metric | CurvedMetric):
         raise TypeError(
-            f"metric is a {type(metric).__name__}; accepted: a Metric, or a tracker that has been started, by fit or "
-            ".start(n_features)"
+            f"metric has the type {type(metric).__name__}; accepted: a Metric, such as tracker.play() or "
+            "fleet.metric(key), or a MetricTracker that has been started, by fit or .start(n_features)"
         )
     if found.n_features != n_features:
         raise ValueError(f"the items have {n_features} features; the metric has {found.n_features}")

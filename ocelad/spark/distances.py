@@ -11,7 +11,7 @@ from ocelad._validation import check_integer
 from ocelad.adaptive.shared_prior import SharedPrior, as_priors
 from ocelad.fleet.packed_trackers import Form
 from ocelad.fleet.row_measures import Kind, RowMeasure, metric_from_numbers, metric_numbers, rows_by_code
-from ocelad.metric import Metric
+from ocelad.metric import Metric, check_metric
 from ocelad.spark.answer_columns import (
     PointColumns,
     check_key,
@@ -158,8 +158,8 @@ def _measured(
 ) -> DataFrame:
     if (metric is None) == (states is None):
         raise ValueError("give either metric, one for all rows, or states and key, one for each key")
-    if metric is not None and not isinstance(metric, Metric):
-        raise TypeError(f"metric is a {type(metric).__name__}; accepted: a Metric, such as tracker.metric_")
+    if metric is not None:
+        check_metric(metric)
     if (states is None) != (key is None):
         raise ValueError("states and key belong together: key names the key columns of both tables")
     check_spark_table(df, "df")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
+from inspect import signature
 from typing import Any, Protocol
 
 import numpy as np
@@ -42,6 +43,13 @@ class Backend(Protocol):
         """Read an index that ``save`` wrote."""
 
 
+def check_options(options: Any) -> dict[str, Any]:
+    """Return options of a backend as a dict; None means none."""
+    if options is not None and not isinstance(options, Mapping):
+        raise TypeError(f"options is {options!r}; accepted: a dict, such as {{'kind': 'hnsw'}}")
+    return dict(options or {})
+
+
 def backend_factory(name: str, options: dict[str, Any]) -> Callable[[], Backend]:
     """Return a function that makes an empty index; refuse an unknown name, and a library that is missing."""
     if name not in _BACKENDS:
@@ -56,5 +64,9 @@ def backend_factory(name: str, options: dict[str, Any]) -> Callable[[], Backend]
             f"the backend {name!r} needs a library that is not installed ({missing}); "
             f"install it with: pip install 'ocelad[{extra}]'"
         ) from missing
-    kind(**options)  # refuses unknown options now, not in the background
+    accepted = signature(kind).parameters
+    unknown = next((option for option in options if option not in accepted), None)
+    if unknown is not None:
+        raise ValueError(f"the backend {name!r} has no option {unknown!r}; accepted: {', '.join(accepted)}")
+    kind(**options)  # refuses wrong values now, not in the background
     return lambda: kind(**options)
