@@ -301,8 +301,33 @@ class TestTrials:
         assert ader._ensemble.round_state.n_active == 3  # N of its Theorem 3
         assert METHODS["ader"].create(stream_info(rounds=6000))._ensemble.round_state.n_active > 5
 
-    def test_a_bug_is_raised_and_not_recorded_as_a_failure(self):
-        broken = Method("broken", "", lambda info: info.no_such_thing)
+    @pytest.mark.parametrize("error", [RuntimeError("too late"), KeyError("x"), ValueError("no")])
+    def test_any_error_of_an_own_method_is_its_failure(self, error):
+        class Fails(FixedAdapter):
+            def update(self, block):
+                if block.round > 100:
+                    raise error
+
+        fails = Method("fails", "", lambda info: Fails(Metric(np.eye(8))))
+        comparison = compare([fails, "euclidean"], short(), seeds=2, every=60, n_jobs=1)
+        message = f"in the rounds from 120 on: {type(error).__name__}: {error}"
+        assert [record.failure for record in comparison.failures("fails")] == [message] * 2
+        assert comparison.failures("euclidean") == []
+        assert str(comparison).split("\n")[-1] == (
+            f"fails failed on 2 of 2 streams, which are excluded from its means; the first failure: {message}"
+        )
+
+    def test_an_interrupt_of_an_own_method_is_no_failure(self):
+        class Interrupted(FixedAdapter):
+            def update(self, block):
+                raise KeyboardInterrupt
+
+        method = Method("interrupted", "", lambda info: Interrupted(Metric(np.eye(8))))
+        with pytest.raises(KeyboardInterrupt):
+            run_trial(short(), [method], seed=0, every=100)
+
+    def test_a_bug_of_a_built_in_method_is_raised_and_not_recorded_as_a_failure(self):
+        broken = Method("broken", "", lambda info: info.no_such_thing, built_in=True)
         with pytest.raises(AttributeError):
             run_trial(short(), [broken], seed=0, every=100)
 
@@ -499,6 +524,8 @@ class TestCompare:
             ({"methods": []}, "methods is empty"),
             ({"methods": ["rice", "rice"]}, "rice is given 2 times"),
             ({"stream": "papers"}, "stream must be"),
+            ({"stream": "pairs.csv"}, "as a PairStream .*, ocelad compare --stream pairs.csv on"),
+            ({"stream": "data/pairs"}, "which looks like a file; accepted: .* as a PairStream"),
             ({"seeds": 0}, "seeds"),
             ({"every": 10**9}, "every"),
             ({"reference": "comid"}, "the reference 'comid' is not compared"),
@@ -724,6 +751,7 @@ class TestSummary:
             "a                       30.00 ± 5.77                 0.00 ± 0.00",
             "c (1 of 3 runs failed)  50.00 ± 0.00  20.00 ± 10.00  0.00 ± 0.00",
             "* uses more than the pairs",
+            "c failed on 1 of 3 streams, which are excluded from its means; the first failure: why",
         ]
         pairs_only = self.comparison({"a": [[0.5, 0.5]]}, stream=given())
         assert str(pairs_only).split("\n") == [

@@ -101,6 +101,9 @@ class Method:
         Its group in ``--list``.
     overrides : mapping
         The settings that differ from the defaults; set by ``with_settings``.
+    built_in : bool
+        Whether the method is part of this package. Any error of another method is a failure, which the comparison
+        reports. An unexpected error of a built-in method is a bug, and propagates.
 
     Examples
     --------
@@ -121,6 +124,7 @@ class Method:
     sparse: bool = False
     group: str = "others"
     overrides: Mapping[str, Any] = field(default_factory=dict)
+    built_in: bool = False
 
     @property
     def label(self) -> str:

@@ -177,6 +177,12 @@ def _check_stream(stream: str | Stream) -> Stream:
         if not callable(getattr(stream, "blocks", None)):
             raise TypeError(f"stream must be a name, a PairStream or another Stream; got {type(stream).__name__}")
         return stream
+    if stream not in STREAMS and ("." in stream or Path(stream).name != stream):
+        raise ValueError(
+            f"stream is {stream!r}, which looks like a file; accepted: the pairs of the file as a PairStream "
+            f"(ocelad.io.open_comparisons reads them), ocelad compare --stream {stream} on the command line, or the name "
+            f"of a built-in stream: {', '.join(STREAMS)}"
+        )
     return STREAMS[check_choice(stream, "stream", STREAMS)]
 
 
