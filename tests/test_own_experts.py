@@ -201,7 +201,11 @@ def test_an_expert_that_cannot_return_its_metric_is_named():
         ([Renamed(3)], ValueError, "the name of expert 0 is 3; accepted: a string that is not empty"),
         ([Renamed("Euclidean")], ValueError, "the name 'Euclidean' belongs to a built-in expert; accepted: another"),
         ([PlaysAMatrix(3)], TypeError, r"metric\(\) of expert 'weights' returned a ndarray; accepted: a Metric"),
-        ([Weights(3), Metric.from_diagonal(np.ones(3), threshold=1.0)], TypeError, "expert 1 is an object of type Metric without"),
+        (
+            [Weights(3), Metric.from_diagonal(np.ones(3), threshold=1.0)],
+            TypeError,
+            "expert 1 is an object of type Metric without",
+        ),
         ([Weights(4)], ValueError, "the metric of expert 'weights' has 4 features; 3 are expected"),
         ([Weights(3), Weights(3)], ValueError, "the name 'weights' occurs twice"),
     ],
