@@ -212,8 +212,9 @@ def _check_run(player: object, comparators: object, loss: object) -> None:
     missing = [name for name in ("play", "step") if not callable(getattr(player, name, None))]
     if missing:
         raise TypeError(
-            f"player is a {type(player).__name__} without {missing[0]}; accepted: an object with play and step, such as "
-            "Ocelad, or SingleLearner(learner) of ocelad.evaluation.prequential for a learner with play, loss and update"
+            f"player is a {type(player).__name__} without {missing[0]}; accepted: an object with play and step, such "
+            "as Ocelad, or SingleLearner(learner) of ocelad.evaluation.prequential for a learner with play, loss and "
+            "update"
         )
     if not isinstance(comparators, Iterable):
         raise TypeError(f"comparators is a {type(comparators).__name__}; accepted: a list with one play for each event")

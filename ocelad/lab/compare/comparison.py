@@ -201,8 +201,8 @@ class Comparison:
         """Return one sentence for each method with failed runs, with the message of the first failure."""
         failures = {method.label: self.failures(method.label) for method in self.methods}
         return [
-            f"{label} failed on {len(failed)} of {len(self.seeds)} streams, which are excluded from its means; the first "
-            f"failure: {failed[0].failure}"
+            f"{label} failed on {len(failed)} of {len(self.seeds)} streams, which are excluded from its means; the "
+            f"first failure: {failed[0].failure}"
             for label, failed in failures.items()
             if failed
         ]

@@ -180,8 +180,8 @@ def _check_stream(stream: str | Stream) -> Stream:
     if stream not in STREAMS and ("." in stream or Path(stream).name != stream):
         raise ValueError(
             f"stream is {stream!r}, which looks like a file; accepted: the pairs of the file as a PairStream "
-            f"(ocelad.io.open_comparisons reads them), ocelad compare --stream {stream} on the command line, or the name "
-            f"of a built-in stream: {', '.join(STREAMS)}"
+            f"(ocelad.io.open_comparisons reads them), ocelad compare --stream {stream} on the command line, or the "
+            f"name of a built-in stream: {', '.join(STREAMS)}"
         )
     return STREAMS[check_choice(stream, "stream", STREAMS)]
 
