@@ -338,6 +338,13 @@ class TestMethods:
             parse_method("saoll", METHODS)
         assert all(name in str(refused.value) for name in METHODS)
 
+    def test_all_unknown_names_are_listed(self):
+        sentence = (
+            r"no method 'riec' \(did you mean 'rice'\?\), and no method 'comd' \(did you mean 'comid'\?\); accepted"
+        )
+        with pytest.raises(ValueError, match=sentence):
+            compare(["riec", "comid", "comd:step_size=1"], short())
+
     @pytest.mark.parametrize(
         ("text", "message"),
         [
@@ -813,12 +820,12 @@ def test_a_user_defined_learner_can_be_compared():
     np.testing.assert_allclose(a.values("knn_error"), b.values("knn_error"), atol=0.02)
 
 
-def test_a_play_that_is_no_metric_is_refused():
+def test_a_play_that_is_no_metric_is_a_failure():
     from ocelad.lab.compare.adapters import FixedAdapter
 
     own = Method("own", "plays an array", lambda info: FixedAdapter(np.eye(info.n_features)))
-    with pytest.raises(TypeError, match="returned an object of the type ndarray; accepted: a Metric"):
-        compare([own], short(), seeds=1, every=125, n_jobs=1)
+    comparison = compare([own], short(), seeds=1, every=125, n_jobs=1)
+    assert "returned an object of the type ndarray; accepted: a Metric" in str(comparison)
 
 
 def test_a_similarity_is_scored_by_its_own_order():

@@ -346,9 +346,7 @@ def test_what_is_no_session_and_no_settings_is_refused():
         TypeError, match=r"spark is None; accepted: a session of Spark, such as ocelad\.spark\.spark_ses"
     ):
         session.check_session(None)
-    with pytest.raises(
-        TypeError, match="settings is 'a'; accepted: a mapping, such as {'spark.sql.shuffle.partitions'"
-    ):
+    with pytest.raises(TypeError, match="settings is 'a'; accepted: a mapping, such as"):
         session.spark_session(settings="a")
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ocelad.cli.completion_words import FIGURES, Words
-from ocelad.cli.options import Command, add_options, json_option, theme_option
+from ocelad.cli.options import Command, add_options, json_option, theme_option, usage_errors
 from ocelad.cli.output import PICTURES, find_plotting_error, make_table, print_json, print_tables
 from ocelad.cli.progress import exit_interrupted, format_duration, show_trials
 
@@ -263,7 +263,8 @@ def _parse_settings(figure: Figure, options: dict[str, Any]) -> dict[str, Any]:
         changed["domains"] = options["domains"]
     if "domains" in changed:
         changed["domains"] = _parse_domains(changed["domains"])
-    return figure.resolve_settings(quick=options["quick"], **changed)
+    with usage_errors():
+        return figure.resolve_settings(quick=options["quick"], **changed)
 
 
 def _parse_value(key: str, value: str, default: Any) -> Any:
