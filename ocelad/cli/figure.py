@@ -89,7 +89,7 @@ def figure(name: str | None, list_: bool, as_json: bool, **options: Any) -> None
 
     The data are saved with settings, seeds and versions, so that --redraw needs no computation. They are the same on
     every backend and in any order of the trials. Finished trials survive Ctrl-C and kill: to continue, run the same
-    command again.
+    command again. The first run after an installation compiles kernels; "ocelad warm" compiles them in advance.
 
     \b
     Examples:
