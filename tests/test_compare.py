@@ -532,6 +532,7 @@ class TestCompare:
             ({"methods": ["rice", "rice"]}, "rice is given 2 times"),
             ({"stream": "papers"}, "stream must be"),
             ({"stream": "pairs.csv"}, "as a PairStream .*, ocelad compare --stream pairs.csv on"),
+            ({"stream": Path("pairs")}, "stream is 'pairs', which looks like a file; accepted: .* as a PairStream"),
             ({"stream": "data/pairs"}, "which looks like a file; accepted: .* as a PairStream"),
             ({"seeds": 0}, "seeds"),
             ({"every": 10**9}, "every"),

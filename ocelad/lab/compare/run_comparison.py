@@ -208,17 +208,22 @@ def _split(stream: Stream, every: int, tune_seeds: int, first_seed: int) -> tupl
 
 
 def _check_stream(stream: str | Stream) -> Stream:
+    if _looks_like_a_file(stream):
+        raise ValueError(
+            f"stream is {str(stream)!r}, which looks like a file; accepted: the pairs of the file as a PairStream "
+            f"(ocelad.io.open_comparisons reads them), ocelad compare --stream {stream} on the command line, or the "
+            f"name of a built-in stream: {', '.join(STREAMS)}"
+        )
     if not isinstance(stream, str):
         if not callable(getattr(stream, "blocks", None)):
             raise TypeError(f"stream must be a name, a PairStream or another Stream; got {type(stream).__name__}")
         return stream
-    if stream not in STREAMS and ("." in stream or Path(stream).name != stream):
-        raise ValueError(
-            f"stream is {stream!r}, which looks like a file; accepted: the pairs of the file as a PairStream "
-            f"(ocelad.io.open_comparisons reads them), ocelad compare --stream {stream} on the command line, or the "
-            f"name of a built-in stream: {', '.join(STREAMS)}"
-        )
     return STREAMS[check_choice(stream, "stream", STREAMS)]
+
+
+def _looks_like_a_file(stream: object) -> bool:
+    is_name = isinstance(stream, str) and (stream in STREAMS or ("." not in stream and Path(stream).name == stream))
+    return isinstance(stream, str | Path) and not is_name
 
 
 def check_methods(methods: Iterable[str | Method], known: Mapping[str, Method] = METHODS) -> list[Method]:
