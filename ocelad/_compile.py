@@ -30,7 +30,7 @@ def announce() -> None:
     """Say once why the first use is slow."""
     # Printed to standard error unless the program configures logging, possibly for machine-readable logs.
     logging.getLogger("ocelad").warning(
-        "ocelad: compiling kernels; this happens once per machine and takes ten seconds to a minute"
+        "ocelad: compiling kernels; this happens once per installation and takes ten seconds to a minute"
     )
 
 

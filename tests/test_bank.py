@@ -734,6 +734,10 @@ class ReturnsAMatrix(InverseSpread):
         return np.diag(self.weights())
 
 
+class HasNoMetric(InverseSpread):
+    metric = None
+
+
 class HasAnotherNumberOfFeatures(InverseSpread):
     def metric(self):
         return Metric(np.eye(3))
@@ -786,6 +790,9 @@ def test_check_expert_checks_its_arguments():
         (lambda: one, EXPERT_EVENTS, "the same one twice"),
         (one, EXPERT_EVENTS, "make must be a function"),
         (InverseSpread, [], "at least one event"),
+        (object, EXPERT_EVENTS, "make must return an expert; what it returned is an object of type object without"),
+        (lambda: type("New", (), {}), EXPERT_EVENTS, r"is a class; accepted: an object, such as New\(\)"),
+        (HasNoMetric, EXPERT_EVENTS, "is an object of type HasNoMetric without metric"),
     ):
         with pytest.raises(AssertionError, match=sentence):
             check_expert(make, events)

@@ -106,9 +106,15 @@ def test_groups_stand_for_the_methods_that_can_run_on_the_stream(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("saoll",), 1, "there is no method 'saoll' (did you mean 'saol'?); accepted: adaptive, curved, rice,"),
-        (("comid:speed=1",), 1, "comid has no setting 'speed'"),
-        (("rice", "lego", "--stream", "words"), 1, "lego: it does not accept sparse points"),
+        (("saoll",), 2, "there is no method 'saoll' (did you mean 'saol'?); accepted: adaptive, curved, rice,"),
+        (
+            ("riec", "comid", "comd"),
+            2,
+            "there is no method 'riec' (did you mean 'rice'?), and no method 'comd' (did you mean 'comid'?); accepted",
+        ),
+        (("rice,saol",), 2, "there is no method 'rice,saol' (on the command line, separate names by spaces)"),
+        (("comid:speed=1",), 2, "comid has no setting 'speed'"),
+        (("rice", "lego", "--stream", "words"), 2, "lego: it does not accept sparse points"),
         (
             ("rice", "--stream", "nowhere.csv"),
             2,
@@ -116,13 +122,13 @@ def test_groups_stand_for_the_methods_that_can_run_on_the_stream(tmp_path):
         ),
         (("rice", "--stream", "papr", "--seeds", "1"), 2, "'papr' is neither a file nor a built-in stream"),
         (("rice", "--seeds", "0"), 2, "--seeds"),
-        (("rice", "--every", "100000"), 1, "every is 100000; accepted: at most 6000, the length of the stream 'paper'"),
-        (("comid:loss=foo",), 1, "comid:loss=foo: loss must be one of"),
-        (("comid:step_size=abc",), 1, "comid:step_size=abc: step_size must be a finite number"),
+        (("rice", "--every", "100000"), 2, "every is 100000; accepted: at most 6000, the length of the stream 'paper'"),
+        (("comid:loss=foo",), 2, "comid:loss=foo: loss must be one of"),
+        (("comid:step_size=abc",), 2, "comid:step_size=abc: step_size must be a finite number"),
         (("rice", "--on-error", "skip"), 2, "--on-error describes a file of pairs; 'paper' is a built-in stream"),
         (("rice", "--class", "kind"), 2, "--class describes a file of pairs"),
-        (("rice", "--reference", "comid"), 1, "the reference 'comid' is not compared"),
-        (("rice", "--tune", "3", "--first-seed", "1"), 1, "tuning uses the seeds 0 to 2"),
+        (("rice", "--reference", "comid"), 2, "the reference 'comid' is not compared"),
+        (("rice", "--tune", "3", "--first-seed", "1"), 2, "tuning uses the seeds 0 to 2"),
         (("rice", "--jobs", "-3"), 1, "n_jobs"),
     ],
 )
@@ -133,7 +139,7 @@ def test_wrong_usage_is_reported_in_a_sentence(tmp_path, arguments, code, messag
 def test_unsuitable_files_are_reported(tmp_path):
     columns = write_pairs(tmp_path / "pairs.csv")
     for arguments, code, message in [
-        (("lmnn", "--stream", "pairs.csv", *columns), 1, "lmnn: it requires the classes of the points"),
+        (("lmnn", "--stream", "pairs.csv", *columns), 2, "lmnn: it requires the classes of the points"),
         (("rice", "--stream", "pairs.csv", *columns, "--seeds", "3"), 2, "a file of pairs is one stream: omit --seeds"),
         (("rice", "--stream", "pairs.csv", *columns, "--class", "kind"), 2, "give --items FILE, too"),
     ]:
@@ -230,7 +236,7 @@ def test_a_failed_restart_deletes_nothing(tmp_path):
     run(*command, cwd=tmp_path)
     journal = tmp_path / "ocelad-compare" / "trials.jsonl"
     before = journal.read_bytes()
-    run(*command, "--restart", "--reference", "foo", cwd=tmp_path, code=1)
+    run(*command, "--restart", "--reference", "foo", cwd=tmp_path, code=2)
     assert journal.read_bytes() == before
     assert "comparing: 0 of 2" in run(*command, "--restart", cwd=tmp_path).stderr
     assert "comparing: 2 of 2" in run(*command, cwd=tmp_path).stderr.splitlines()[0]

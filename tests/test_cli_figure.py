@@ -135,7 +135,7 @@ class TestFigure:
 
         run("figure", "toy", "--output", tmp_path)
         monkeypatch.setitem(FIGURES, "toy", replace(toy, check=check))
-        printed = run("figure", "toy", "--set", "word=wrong", "--output", tmp_path, code=1).stderr
+        printed = run("figure", "toy", "--set", "word=wrong", "--output", tmp_path, code=2).stderr
         assert "there is no such word" in printed
         assert "replaced" not in printed
 
@@ -347,7 +347,8 @@ class TestSettings:
     @pytest.mark.parametrize(
         ("changed", "sentence"),
         [
-            ({"methods": "ricee"}, "there is no method 'ricee'"),
+            ({"methods": "ricee saoll"}, "there is no method 'ricee' .*, and no method 'saoll' "),
+            ({"methods": "rice,saol"}, "there is no method 'rice,saol' .on the command line, separate names by spaces"),
             ({"methods": "comid:step_size=0"}, "step_size"),
             ({"every": 9000}, "every must be"),
         ],

@@ -301,8 +301,33 @@ class TestTrials:
         assert ader._ensemble.round_state.n_active == 3  # N of its Theorem 3
         assert METHODS["ader"].create(stream_info(rounds=6000))._ensemble.round_state.n_active > 5
 
-    def test_a_bug_is_raised_and_not_recorded_as_a_failure(self):
-        broken = Method("broken", "", lambda info: info.no_such_thing)
+    @pytest.mark.parametrize("error", [RuntimeError("too late"), KeyError("x"), ValueError("no")])
+    def test_any_error_of_an_own_method_is_its_failure(self, error):
+        class Fails(FixedAdapter):
+            def update(self, block):
+                if block.round > 100:
+                    raise error
+
+        fails = Method("fails", "", lambda info: Fails(Metric(np.eye(8))))
+        comparison = compare([fails, "euclidean"], short(), seeds=2, every=60, n_jobs=1)
+        message = f"in the rounds from 120 on: {type(error).__name__}: {error}"
+        assert [record.failure for record in comparison.failures("fails")] == [message] * 2
+        assert comparison.failures("euclidean") == []
+        assert str(comparison).split("\n")[-1] == (
+            f"fails failed on 2 of 2 streams, which are excluded from its means; the first failure: {message}"
+        )
+
+    def test_an_interrupt_of_an_own_method_is_no_failure(self):
+        class Interrupted(FixedAdapter):
+            def update(self, block):
+                raise KeyboardInterrupt
+
+        method = Method("interrupted", "", lambda info: Interrupted(Metric(np.eye(8))))
+        with pytest.raises(KeyboardInterrupt):
+            run_trial(short(), [method], seed=0, every=100)
+
+    def test_a_bug_of_a_built_in_method_is_raised_and_not_recorded_as_a_failure(self):
+        broken = Method("broken", "", lambda info: info.no_such_thing, built_in=True)
         with pytest.raises(AttributeError):
             run_trial(short(), [broken], seed=0, every=100)
 
@@ -312,6 +337,13 @@ class TestMethods:
         with pytest.raises(ValueError, match=r"there is no method 'saoll'.*did you mean 'saol'") as refused:
             parse_method("saoll", METHODS)
         assert all(name in str(refused.value) for name in METHODS)
+
+    def test_all_unknown_names_are_listed(self):
+        sentence = (
+            r"no method 'riec' \(did you mean 'rice'\?\), and no method 'comd' \(did you mean 'comid'\?\); accepted"
+        )
+        with pytest.raises(ValueError, match=sentence):
+            compare(["riec", "comid", "comd:step_size=1"], short())
 
     @pytest.mark.parametrize(
         ("text", "message"),
@@ -499,6 +531,9 @@ class TestCompare:
             ({"methods": []}, "methods is empty"),
             ({"methods": ["rice", "rice"]}, "rice is given 2 times"),
             ({"stream": "papers"}, "stream must be"),
+            ({"stream": "pairs.csv"}, "as a PairStream .*, ocelad compare --stream pairs.csv on"),
+            ({"stream": Path("pairs")}, "stream is 'pairs', which looks like a file; accepted: .* as a PairStream"),
+            ({"stream": "data/pairs"}, "which looks like a file; accepted: .* as a PairStream"),
             ({"seeds": 0}, "seeds"),
             ({"every": 10**9}, "every"),
             ({"reference": "comid"}, "the reference 'comid' is not compared"),
@@ -724,6 +759,7 @@ class TestSummary:
             "a                       30.00 ± 5.77                 0.00 ± 0.00",
             "c (1 of 3 runs failed)  50.00 ± 0.00  20.00 ± 10.00  0.00 ± 0.00",
             "* uses more than the pairs",
+            "c failed on 1 of 3 streams, which are excluded from its means; the first failure: why",
         ]
         pairs_only = self.comparison({"a": [[0.5, 0.5]]}, stream=given())
         assert str(pairs_only).split("\n") == [
@@ -785,12 +821,12 @@ def test_a_user_defined_learner_can_be_compared():
     np.testing.assert_allclose(a.values("knn_error"), b.values("knn_error"), atol=0.02)
 
 
-def test_a_play_that_is_no_metric_is_refused():
+def test_a_play_that_is_no_metric_is_a_failure():
     from ocelad.lab.compare.adapters import FixedAdapter
 
     own = Method("own", "plays an array", lambda info: FixedAdapter(np.eye(info.n_features)))
-    with pytest.raises(TypeError, match="returned an object of the type ndarray; accepted: a Metric"):
-        compare([own], short(), seeds=1, every=125, n_jobs=1)
+    comparison = compare([own], short(), seeds=1, every=125, n_jobs=1)
+    assert "returned an object of the type ndarray; accepted: a Metric" in str(comparison)
 
 
 def test_a_similarity_is_scored_by_its_own_order():

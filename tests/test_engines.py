@@ -592,7 +592,8 @@ def test_only_the_first_use_reports_that_it_compiles(tmp_path):
         )
 
     cold, again = run(), run()
-    assert cold.stderr == "ocelad: compiling kernels; this happens once per machine and takes ten seconds to a minute\n"
+    sentence = "this happens once per installation and takes ten seconds to a minute"
+    assert cold.stderr == f"ocelad: compiling kernels; {sentence}\n"
     assert again.stderr == ""
     assert cold.stdout.startswith("The kernels are compiled")
 

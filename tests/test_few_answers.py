@@ -312,6 +312,15 @@ class TestTrials:
         again = CheckpointRecord.from_json(json.loads(json.dumps(fine.to_json())))
         np.testing.assert_array_equal(again.scores, fine.scores)
 
+    def test_any_error_of_an_own_method_is_its_failure(self):
+        def broken(info, **settings):
+            raise RuntimeError("too late")
+
+        failed, fine = run_checkpoints(SMALL, [Method("own", "", broken), METHODS[EUCLIDEAN]], 0, (10, 20))
+        assert (failed.failure, fine.failure) == ("RuntimeError: too late", None)
+        with pytest.raises(RuntimeError, match="too late"):
+            run_checkpoints(SMALL, [replace(METHODS["logistic"], factory=broken)], 0, (10, 20))
+
 
 def fake_outcome(
     ours,

@@ -71,7 +71,7 @@ class TestCommand:
             (("--suite", "few-answers", "--benchmarks", "wines"), 2, "the suite has no benchmark 'wines'; accepted:"),
             (("--suite", "few-answers", "--answers", "5"), 2, "5 is not in the range 10<=x<=12000"),
             (("--suite", "few-answers", "--stream", "static"), 2, "--stream cannot be used with --suite"),
-            (("--suite", "few-answers", "legoo"), 1, "there is no method 'legoo' (did you mean 'lego'?)"),
+            (("--suite", "few-answers", "legoo"), 2, "there is no method 'legoo' (did you mean 'lego'?)"),
             (("rice", "--answers", "100"), 2, "--answers belongs to --suite few-answers: give that, too"),
         ],
     )
@@ -94,5 +94,5 @@ class TestCommand:
 
     def test_the_logistic_regression_is_no_method_of_a_plain_comparison(self, tmp_path):
         assert "logistic" in METHODS
-        printed = run("compare", "logistic", "--stream", "static", cwd=tmp_path, code=1).stderr
+        printed = run("compare", "logistic", "--stream", "static", cwd=tmp_path, code=2).stderr
         assert "there is no method 'logistic'" in printed

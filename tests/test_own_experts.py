@@ -50,6 +50,38 @@ class Weights:
         return Metric.from_diagonal(self.weights, threshold=1.0)
 
 
+class Renamed(Weights):
+    def __init__(self, name):
+        super().__init__(3)
+        self.name = name
+
+
+class PlaysAMatrix(Weights):
+    def metric(self):
+        return np.diag(self.weights)
+
+
+class Fails(Weights):
+    def __init__(self, method, bad_round):
+        super().__init__(3)
+        self.method, self.fails_at = method, bad_round
+
+    def square(self, u):
+        if self.method == "square" and self.round == self.fails_at:
+            raise KeyError("x")
+        return super().square(u)
+
+    def learn(self, u, y, weight):
+        if self.method == "learn" and self.round == self.fails_at:
+            raise KeyError("x")
+        super().learn(u, y, weight)
+
+    def metric(self):
+        if self.method == "metric" and self.round == self.fails_at:
+            raise KeyError("x")
+        return super().metric()
+
+
 def test_the_expert_of_these_tests_is_one():
     check_expert(lambda: Weights(3), one_informative_feature(0, 3, 50))
 
@@ -135,12 +167,45 @@ def test_a_wrong_squared_distance_is_refused_and_changes_nothing():
     tracker.replay(one_informative_feature(4, 3, 3))
 
 
+@pytest.mark.parametrize(("method", "action"), [("square", "measure"), ("learn", "learn from")])
+@pytest.mark.parametrize("bad_round", [5, PLAIN_ROUNDS + 50])
+def test_an_expert_that_fails_is_named_and_changes_nothing(method, action, bad_round):
+    events = one_informative_feature(4, 3, PLAIN_ROUNDS + 100)
+    tracker = track_adaptive(3, experts=[Fails(method, bad_round)])
+    tracker.replay(events[: bad_round - 1])
+    before = tracker.play()
+    sentence = (
+        rf"^in round {bad_round + 1} the expert 'weights' could not {action} the pair \(KeyError: 'x'\); the tracker "
+        "is unchanged$"
+    )
+    with pytest.raises(RuntimeError, match=sentence):
+        tracker.replay(events[bad_round - 1 :])
+    assert tracker.play() == before
+    assert tracker.n_rounds == bad_round - 1
+
+
+def test_an_expert_that_cannot_return_its_metric_is_named():
+    tracker = track_adaptive(3, experts=[Fails("metric", 5)])
+    tracker.replay(one_informative_feature(4, 3, 5))
+    with pytest.raises(RuntimeError, match=r"^the expert 'weights' could not return its metric \(KeyError: 'x'\)$"):
+        tracker.play()
+
+
 @pytest.mark.parametrize(
     ("experts", "kind", "sentence"),
     [
         (Weights(3), TypeError, "experts must be a list of experts; got Weights"),
-        ([5], TypeError, "expert 0 is a int without square; accepted: objects with a name"),
-        ([Weights(3), Metric.from_diagonal(np.ones(3), threshold=1.0)], TypeError, "expert 1 is a Metric without"),
+        ([5], TypeError, "expert 0 is an object of type int without square; accepted: objects with a name"),
+        ([Weights], TypeError, r"expert 0 is a class; accepted: an object, such as Weights\(\)"),
+        ([Renamed("")], ValueError, "the name of expert 0 is ''; accepted: a string that is not empty"),
+        ([Renamed(3)], ValueError, "the name of expert 0 is 3; accepted: a string that is not empty"),
+        ([Renamed("Euclidean")], ValueError, "the name 'Euclidean' belongs to a built-in expert; accepted: another"),
+        ([PlaysAMatrix(3)], TypeError, r"metric\(\) of expert 'weights' returned a ndarray; accepted: a Metric"),
+        (
+            [Weights(3), Metric.from_diagonal(np.ones(3), threshold=1.0)],
+            TypeError,
+            "expert 1 is an object of type Metric without",
+        ),
         ([Weights(4)], ValueError, "the metric of expert 'weights' has 4 features; 3 are expected"),
         ([Weights(3), Weights(3)], ValueError, "the name 'weights' occurs twice"),
     ],

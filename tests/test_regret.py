@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 
 from ocelad import Metric, track_metric
 from ocelad.evaluation import regret
-from ocelad.evaluation.prequential import FixedMetric
+from ocelad.evaluation.prequential import FixedMetric, SingleLearner
 from ocelad.evaluation.streams import DriftingClusters, Phase
 from ocelad.pairs import Event, Pair
 
@@ -143,6 +143,49 @@ def test_unknown_losses_and_unequal_lengths_raise_an_error():
     with pytest.raises(ValueError, match="2 events and 1 comparators"):
         regret.Regret.from_run(tracker, events, [Metric([[1.0]])], regret.margin_loss("hinge"))
     assert tracker.n_rounds == 0
+
+
+class Mean:
+    def __init__(self):
+        self.value = 0.0
+
+    def play(self):
+        return self.value
+
+    def loss(self, event):
+        return (self.value - event) ** 2
+
+    def update(self, event):
+        self.value += 0.5 * (event - self.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"player": Mean()},
+            r"player is a Mean without step; accepted: .* SingleLearner\(learner\) of ocelad.evaluation",
+        ),
+        (
+            {"loss": "hinge"},
+            r"loss is 'hinge'; accepted: a function loss\(play, event\), such as margin_loss\('hinge'\)",
+        ),
+        ({"comparators": np.eye(2)}, "a comparator is a ndarray, .*; accepted: one Metric for each event"),
+        ({"comparators": Metric(np.eye(2))}, "comparators is a Metric; accepted: a list with one play for each event"),
+    ],
+)
+def test_arguments_of_another_kind_are_refused_before_the_run(arguments, message):
+    tracker, events = track_metric(2), [Event(np.ones(2), 1.0)] * 2
+    accepted = {"player": tracker, "comparators": [Metric(np.eye(2))] * 2, "loss": regret.margin_loss("hinge")}
+    with pytest.raises(TypeError, match=message):
+        regret.Regret.from_run(**{"events": events, **accepted, **arguments})
+    assert tracker.n_rounds == 0
+
+
+def test_a_single_learner_can_be_measured():
+    run = regret.Regret.from_run(SingleLearner(Mean()), [2.0, 4.0], [2.0, 3.0], lambda play, event: (play - event) ** 2)
+    assert run.losses.tolist() == [4.0, 9.0]
+    assert run.comparator_losses.tolist() == [0.0, 1.0]
 
 
 def test_one_round():

@@ -341,6 +341,15 @@ def test_the_python_of_workers_has_to_say_which_it_is(tmp_path):
             session.check_python(fake_session(python=python))
 
 
+def test_what_is_no_session_and_no_settings_is_refused():
+    with pytest.raises(
+        TypeError, match=r"spark is None; accepted: a session of Spark, such as ocelad\.spark\.spark_ses"
+    ):
+        session.check_session(None)
+    with pytest.raises(TypeError, match="settings is 'a'; accepted: a mapping, such as"):
+        session.spark_session(settings="a")
+
+
 def test_sessions_that_cannot_keep_trackers():
     session.check_session(fake_session(), run=False)
     session.check_session(

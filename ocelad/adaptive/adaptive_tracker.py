@@ -16,7 +16,7 @@ from ocelad.adaptive.config import AdaptiveConfig
 from ocelad.adaptive.decisions import DecisionThresholds
 from ocelad.adaptive.group_discriminant import Grouping, linear_discriminant
 from ocelad.adaptive.mixture import SNAPSHOT_PERIOD, Mixture
-from ocelad.adaptive.own_experts import OwnExpert, check_own_experts
+from ocelad.adaptive.own_experts import OwnExpert, check_names_are_free, check_own_experts
 from ocelad.adaptive.shared_prior import SharedPrior
 from ocelad.adaptive.split_metric import PointMetric, SplitMetric
 from ocelad.ensemble.state_reader import StateReader, add_prefix
@@ -132,6 +132,7 @@ class AdaptiveTracker:
         self._prior = prior
         self._rehearsal: Events | None = None if rehearsal is None else self._checked_events(rehearsal)
         self._mixture, self._decisions = self._new_mixture(compiled=False), DecisionThresholds()
+        check_names_are_free(self._experts, self._mixture.expert_names)
         self._is_compiled = False
         self._pending: tuple[_PlayedPart, ...] = ()  # the rounds that the definition has played
 

@@ -17,7 +17,7 @@ from ocelad.adaptive.bases import Kinds, PlainBases
 from ocelad.adaptive.changes import CHANGE, MAX_EVIDENCE_TO_REPLACE, MIN_ROUND, WARNING, Change
 from ocelad.adaptive.config import AdaptiveConfig
 from ocelad.adaptive.extended_bases import CURVED_RANK, CurvedKinds, ExtendedBases
-from ocelad.adaptive.own_experts import OwnExpert, play_own_expert
+from ocelad.adaptive.own_experts import OwnExpert, metric_of, play_own_expert
 from ocelad.adaptive.shared_prior import SharedPrior
 from ocelad.adaptive.similar_pairs import SimilarPairs
 from ocelad.adaptive.split_metric import PointMetric, SplitMetric, weighted_sum
@@ -262,7 +262,7 @@ class Mixture:
         sizes = np.empty_like(squares) if self._relative else squares
         self.bases.measure_and_learn(events, weights, t, squares, sizes)
         for column, expert in enumerate(self.own_experts, start=n_bases):
-            squares[:, column] = play_own_expert(expert, events, weights)
+            squares[:, column] = play_own_expert(expert, events, weights, t)
         self._measure_stored(self.discriminants, self._first_discriminant, events, squares, sizes, t)
         self._measure_memories(events, squares, sizes, t)
         anchor = self._anchor_log_odds(events, t) if test_changes else np.full(len(events), np.nan)
@@ -326,7 +326,7 @@ class Mixture:
         """Return the metric: ``threshold - d^2`` are the predicted log odds."""
         coefficients, n_bases = self.aggregator.coefficients.copy(), self._n_bases
         first_stored = self._first_discriminant
-        metrics: list[PointMetric] = [expert.metric() for expert in self.own_experts]
+        metrics: list[PointMetric] = [metric_of(expert) for expert in self.own_experts]
         weights = coefficients[n_bases:first_stored].tolist()
         stored = (*self.discriminants, *self.memories)
         for metric, coefficient in zip(stored, coefficients[first_stored:].tolist(), strict=True):

@@ -15,7 +15,7 @@ from ocelad.cli.compare_suite import SUITES, compare_suite, load_suite
 from ocelad.cli.completion_words import GROUPS, METHODS, STREAMS, Words
 from ocelad.cli.exit_codes import ROWS_SKIPPED
 from ocelad.cli.one_answer import note_one_answer
-from ocelad.cli.options import json_option, theme_option
+from ocelad.cli.options import json_option, theme_option, usage_errors
 from ocelad.cli.output import PICTURES, find_plotting_error, make_table, print_json, print_tables, to_json
 from ocelad.cli.pair_files import bad_row_options, open_item_table, open_pairs, pair_file_options, report_skipped
 from ocelad.cli.progress import exit_interrupted, show_trials
@@ -175,7 +175,7 @@ def compare(methods: tuple[str, ...], list_: bool, as_json: bool, **options: Any
       ocelad compare lego --suite few-answers --benchmarks digits,wine --answers 300
     """
     from ocelad.lab.compare import compare as run
-    from ocelad.lab.compare.run_comparison import FIRST_SEED
+    from ocelad.lab.compare.run_comparison import FIRST_SEED, plan_comparison
 
     if list_:
         _print_list(as_json)
@@ -191,11 +191,22 @@ def compare(methods: tuple[str, ...], list_: bool, as_json: bool, **options: Any
             raise click.UsageError(f"{_option_name(option)} belongs to --suite few-answers: give that, too")
     stream, n_skipped = _open_stream(options, as_json)
     every = _cap_every(options["every"], stream, tunes=options["tune"] > 0)
-    chosen = _choose_methods(methods or _default_methods(stream), stream)
+    with usage_errors():
+        chosen = _choose_methods(methods or _default_methods(stream), stream)
     if not stream.seeded:
         chosen = _with_standardized(chosen, stream)
     if note := _note_refits(chosen, stream):
         click.echo(note, err=True)
+    settings = {
+        "seeds": options["seeds"] or 10,
+        "first_seed": FIRST_SEED if options["first_seed"] is None else options["first_seed"],
+        "every": every,
+        "tune": options["tune"],
+        "tune_seeds": options["tune_seeds"],
+        "reference": options["reference"],
+    }
+    with usage_errors():
+        plan_comparison(chosen, stream, **settings)
     output: Path = options["output"]
     journal = output / JOURNAL
     with show_trials() as progress:
@@ -203,12 +214,7 @@ def compare(methods: tuple[str, ...], list_: bool, as_json: bool, **options: Any
             result = run(
                 chosen,
                 stream,
-                seeds=options["seeds"] or 10,
-                first_seed=FIRST_SEED if options["first_seed"] is None else options["first_seed"],
-                every=every,
-                tune=options["tune"],
-                tune_seeds=options["tune_seeds"],
-                reference=options["reference"],
+                **settings,
                 n_jobs=options["jobs"],
                 journal=journal,
                 restart=options["restart"],
@@ -373,9 +379,10 @@ def _default_methods(stream: Stream) -> list[str]:
 def _choose_methods(names: Sequence[str], stream: Stream) -> list[Method]:
     """Return the named methods; a group stands for those of its methods that can run on the stream."""
     from ocelad.lab.compare import GROUPS, METHODS
-    from ocelad.lab.compare.methods import parse_method
+    from ocelad.lab.compare.methods import check_known, parse_method
 
     chosen: dict[str, Method] = {}
+    check_known([name for name in names if name not in (*GROUPS, "all")], METHODS)
     for name in names:
         if name in GROUPS or name == "all":
             group = [method for method in METHODS.values() if name in ("all", method.group)]

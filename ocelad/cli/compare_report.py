@@ -97,14 +97,7 @@ def make_notes(result: Comparison) -> list[str]:
         notes.append(NEEDS_NOTE)
     if not result.stream.seeded:
         notes.append(f"Standard errors are over {result.n_segments} consecutive segments of the stream.")
-    for method in result.methods:
-        failed = result.failures(method.label)
-        if failed:
-            notes.append(
-                f"{method.label} failed on {len(failed)} of {len(result.seeds)} streams, which are excluded from its "
-                f"means; the first failure: {failed[0].failure}"
-            )
-    return [*notes, "", *_describe_unbeaten(result)]
+    return [*notes, *result.failure_notes(), "", *_describe_unbeaten(result)]
 
 
 def _describe_unbeaten(result: Comparison) -> list[str]:

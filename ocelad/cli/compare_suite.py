@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ocelad.cli.compare_report import JOURNAL
+from ocelad.cli.options import usage_errors
 from ocelad.cli.output import find_plotting_error, print_tables, to_json
 from ocelad.cli.progress import exit_interrupted, show_trials
 
@@ -89,13 +90,15 @@ def compare_suite(extra_methods: Sequence[str], options: dict[str, Any], as_json
 
     suite = load_suite(options["suite"])
     output: Path = options["output"]
+    with usage_errors():
+        methods = check_methods(extra_methods, suite.methods)
     more = {} if options["answers"] is None else {"answers": options["answers"]}
     more |= {"rivals": False} if options["no_rivals"] else {}
     with show_trials() as progress:
         try:
             result = suite.run(
                 _choose_benchmarks(options["benchmarks"], suite),
-                extra_methods=check_methods(extra_methods, suite.methods),
+                extra_methods=methods,
                 seeds=options["seeds"] or N_SEEDS,
                 first_seed=FIRST_TEST_SEED if options["first_seed"] is None else options["first_seed"],
                 n_jobs=options["jobs"],

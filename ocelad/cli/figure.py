@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ocelad.cli.completion_words import FIGURES, Words
-from ocelad.cli.options import Command, add_options, json_option, theme_option
+from ocelad.cli.options import Command, add_options, json_option, theme_option, usage_errors
 from ocelad.cli.output import PICTURES, find_plotting_error, make_table, print_json, print_tables
 from ocelad.cli.progress import exit_interrupted, format_duration, show_trials
 
@@ -89,7 +89,7 @@ def figure(name: str | None, list_: bool, as_json: bool, **options: Any) -> None
 
     The data are saved with settings, seeds and versions, so that --redraw needs no computation. They are the same on
     every backend and in any order of the trials. Finished trials survive Ctrl-C and kill: to continue, run the same
-    command again.
+    command again. The first run after an installation compiles kernels; "ocelad warm" compiles them in advance.
 
     \b
     Examples:
@@ -263,7 +263,8 @@ def _parse_settings(figure: Figure, options: dict[str, Any]) -> dict[str, Any]:
         changed["domains"] = options["domains"]
     if "domains" in changed:
         changed["domains"] = _parse_domains(changed["domains"])
-    return figure.resolve_settings(quick=options["quick"], **changed)
+    with usage_errors():
+        return figure.resolve_settings(quick=options["quick"], **changed)
 
 
 def _parse_value(key: str, value: str, default: Any) -> Any:

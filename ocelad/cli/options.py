@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -133,6 +134,15 @@ def name_options(message: str) -> str:
     )
     message = re.sub(rf"\b({names})=(?=[\s,;.)]|$)", lambda match: _option_name(match[1]), message)
     return re.sub(rf"\b({names})='(\w+)'", lambda match: f"{_option_name(match[1])} {match[2]}", message)
+
+
+@contextmanager
+def usage_errors() -> Iterator[None]:
+    """Turn each ValueError, whose message is written for users, into a usage error."""
+    try:
+        yield
+    except ValueError as error:
+        raise click.UsageError(name_options(str(error))) from error
 
 
 def _option_name(argument: str) -> str:

@@ -9,8 +9,8 @@ import click
 def warm() -> None:
     """Compile the kernels of all engines, of the adaptive method, of fleets, of the scores and of LMNN.
 
-    Without this, the first use of each compiles it. It takes one to two minutes. The compiled kernels are cached on
-    disk, next to the package or in the folder NUMBA_CACHE_DIR.
+    Without this, the first use of each compiles it. It takes one to two minutes, once per installation. The compiled
+    kernels are cached on disk, next to the package or in the folder NUMBA_CACHE_DIR.
 
     \b
     Example:

@@ -1,7 +1,7 @@
 """Decides when compiled kernels are ready, and compiles them in the background if they are not.
 
-Compiling the kernels of a family takes ten seconds to half a minute of processor time, once per machine; loading them
-from the cache on disk takes half a second. Until they are ready, the definitions compute the rounds.
+Compiling the kernels of a family takes ten seconds to half a minute of processor time, once per installation; loading
+them from the cache on disk takes half a second. Until they are ready, the definitions compute the rounds.
 """
 
 from __future__ import annotations

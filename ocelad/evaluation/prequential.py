@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from ocelad.evaluation.scores import knn_error_and_nmi
 from ocelad.evaluation.streams import StreamStep
 from ocelad.metric import Metric
 from ocelad.pairs import Event
+
+AnyEvent = TypeVar("AnyEvent")
+Play = TypeVar("Play")
 
 __all__ = ["Embedder", "FixedMetric", "ScoreRow", "SingleLearner", "Tracker", "embed_points", "prequential_scores"]
 
@@ -53,17 +56,17 @@ class Tracker(Protocol):
         ...
 
 
-class SingleLearner:
+class SingleLearner(Generic[AnyEvent, Play]):
     """A tracker that consists of one learner."""
 
-    def __init__(self, learner: Learner[Event, Metric]) -> None:
+    def __init__(self, learner: Learner[AnyEvent, Play]) -> None:
         self._learner = learner
 
-    def play(self) -> Metric:
-        """Return the metric of the learner."""
+    def play(self) -> Play:
+        """Return the play of the learner."""
         return self._learner.play()
 
-    def step(self, event: Event) -> None:
+    def step(self, event: AnyEvent) -> None:
         """Update the learner."""
         self._learner.update(event)
 

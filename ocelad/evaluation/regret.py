@@ -127,7 +127,8 @@ class Regret:
         Parameters
         ----------
         player : Player
-            Such as ``Ocelad``; it is stepped through the events.
+            Such as ``Ocelad``; it is stepped through the events. ``SingleLearner`` of
+            ``ocelad.evaluation.prequential`` makes a player of one learner with ``play``, ``loss`` and ``update``.
         events : iterable
         comparators : iterable of plays
             The comparator of each round, such as the true metric.
@@ -136,6 +137,7 @@ class Regret:
         distance : callable (play, play) -> float, optional
             The distance of two comparators. Default: the Frobenius norm of their difference.
         """
+        _check_run(player, comparators, loss)
         events, comparators = list(events), list(comparators)
         if len(events) != len(comparators):
             raise ValueError(f"got {len(events)} events and {len(comparators)} comparators; accepted: equally many")
@@ -143,7 +145,9 @@ class Regret:
         losses, comparator_losses, movements = [], [], []
         previous: Play | None = None
         for event, comparator in zip(events, comparators, strict=True):
-            losses.append(loss(player.play(), event))
+            play = player.play()
+            _check_comparator(comparator, play)
+            losses.append(loss(play, event))
             comparator_losses.append(loss(comparator, event))
             if previous is not None:
                 movements.append(distance(previous, comparator))
@@ -201,6 +205,30 @@ class Regret:
         if not first <= last <= self.n_rounds:
             raise ValueError(f"the interval {first} .. {last} is not in the rounds 1 .. {self.n_rounds}")
         return slice(first - 1, last)
+
+
+def _check_run(player: object, comparators: object, loss: object) -> None:
+    """Raise TypeError for arguments of ``from_run`` that are of another kind."""
+    missing = [name for name in ("play", "step") if not callable(getattr(player, name, None))]
+    if missing:
+        raise TypeError(
+            f"player is a {type(player).__name__} without {missing[0]}; accepted: an object with play and step, such "
+            "as Ocelad, or SingleLearner(learner) of ocelad.evaluation.prequential for a learner with play, loss and "
+            "update"
+        )
+    if not isinstance(comparators, Iterable):
+        raise TypeError(f"comparators is a {type(comparators).__name__}; accepted: a list with one play for each event")
+    if not callable(loss):
+        raise TypeError(f"loss is {loss!r}; accepted: a function loss(play, event), such as margin_loss('hinge')")
+
+
+def _check_comparator(comparator: object, play: object) -> None:
+    """Raise TypeError for a comparator that is no metric, if the play is one."""
+    if isinstance(play, Metric) and not isinstance(comparator, Metric):
+        raise TypeError(
+            f"a comparator is a {type(comparator).__name__}, and the player plays a Metric; accepted: one Metric for "
+            "each event"
+        )
 
 
 def regret_bound(first: Any, last: Any, path_length: Any = 0.0, learner_constant: float = 0.0) -> Any:

@@ -97,6 +97,7 @@ def check_columns(
 
 def check_key(df: DataFrame, key: str | Sequence[str]) -> tuple[str, ...]:
     """Return the key columns of a DataFrame."""
+    _check_names(key, "key")
     keys, types = _as_tuple(key), dict(df.dtypes)
     if not keys:
         raise ValueError("key names no column; accepted: the name of a column, or a list of names")
@@ -157,6 +158,8 @@ def check_spark_table(df: Any, role: str) -> None:
 def check_points(df: DataFrame, sides: dict[str, PointColumns], n_features: int | None) -> int:
     """Return the number of features of points in a DataFrame, which lists of columns or the argument give."""
     types = dict(df.dtypes)
+    for role, side in sides.items():
+        _check_names(side, role)
     counts = {role: len(side) for role, side in sides.items() if not isinstance(side, str)}
     for role, side in sides.items():
         if isinstance(side, str):
@@ -243,6 +246,12 @@ def find_column(df: DataFrame, name: str) -> str | None:
 
 def _as_tuple(names: str | Sequence[str]) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _check_names(names: object, role: str) -> None:
+    is_list = isinstance(names, Sequence) and all(isinstance(name, str) for name in names)
+    if not is_list:  # text is a sequence of text
+        raise TypeError(f"{role} is {names!r}; accepted: the name of a column, or a list of names")
 
 
 def _check_type(types: dict[str, str], name: str, role: str, accepted: Sequence[str], words: str) -> None:

@@ -58,6 +58,10 @@ def spark_session(
 
         spark = spark_session("local[2]", {"spark.sql.shuffle.partitions": 2})
     """
+    if settings is not None and not isinstance(settings, Mapping):
+        raise TypeError(
+            f"settings is {settings!r}; accepted: a mapping, such as {{'spark.sql.shuffle.partitions': 2}}, or None"
+        )
     check_installation()
     from pyspark.sql import SparkSession
 
@@ -87,6 +91,8 @@ def check_session(spark: SparkSession, *, run: bool = True) -> None:
         Whether to start a worker, which takes a second, and compare its versions of Python and ocelad with this
         process.
     """
+    if not (hasattr(spark, "version") and hasattr(spark, "conf")):
+        raise TypeError(f"spark is {spark!r}; accepted: a session of Spark, such as ocelad.spark.spark_session()")
     check_stream(spark)
     if run:
         _check_worker(spark)

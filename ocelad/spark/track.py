@@ -142,10 +142,7 @@ def track_stream(
     outputs = OUTPUT_COLUMNS if with_state else OUTPUT_COLUMNS[:-1]
     answers = _answers(df, columns, with_time=has_watermark)
     if watermark is not None:
-        delay = (
-            f"{_milliseconds(watermark, 'watermark')} milliseconds" if isinstance(watermark, timedelta) else watermark
-        )
-        answers = answers.withWatermark(TIME, delay)
+        answers = _with_watermark(answers, watermark)
     begin = None
     if initial is not None:
         begin = states_by_key(initial, df, columns.key, "initial").groupBy(*(column(name) for name in columns.key))
@@ -439,6 +436,19 @@ def _check_own_watermark(df: DataFrame, watermark: timedelta | str | None) -> No
         "watermark= in its place",
         stacklevel=3,
     )
+
+
+def _with_watermark(answers: DataFrame, watermark: timedelta | str) -> DataFrame:
+    from pyspark.errors import PySparkException
+
+    is_timedelta = isinstance(watermark, timedelta)
+    delay = f"{_milliseconds(watermark, 'watermark')} milliseconds" if is_timedelta else watermark
+    try:
+        return answers.withWatermark(TIME, delay)
+    except PySparkException as error:
+        raise ValueError(
+            f"watermark is {watermark!r}; accepted: a timedelta, or text such as '10 minutes' or '2 hours'"
+        ) from error
 
 
 def _milliseconds(duration: timedelta | str, name: str) -> int:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ocelad._typing import Floats
-from ocelad.adaptive.own_experts import OwnExpert
+from ocelad.adaptive.own_experts import OwnExpert, find_expert_problem
 from ocelad.ensemble.bank import Bank, is_finite
 from ocelad.ensemble.learner import Learner
 from ocelad.ensemble.ocelad import Ocelad
@@ -170,6 +170,8 @@ def check_expert(make: Callable[[], OwnExpert], events: Events | Sequence[PairEv
     _require(len(events) > 0, "check_expert needs at least one event")
     expert, unread = make(), make()
     _require(expert is not unread, "make must create a new expert in every call; it returned the same one twice")
+    problem = find_expert_problem(expert)
+    _require(problem is None, f"make must return an expert; what it returned {problem}")
     named = isinstance(expert.name, str) and expert.name != ""
     _require(named, f"name must be a string that is not empty; got {expert.name!r}")
     for number, event in enumerate(events, start=1):

@@ -144,7 +144,8 @@ class Comparison:
         n_streams = f"{len(self.seeds)} streams" if len(self.seeds) > 1 else "one stream"
         n_streams += "" if self.stream.seeded else f" in {self.n_segments} segments"
         table = plain_table(f"{MEASURES[self.main_measure]}: {self.stream.name}, {n_streams}", columns, rows)
-        return f"{table}\n* uses more than the pairs" if with_more else table
+        legend = ["* uses more than the pairs"] if with_more else []
+        return "\n".join([table, *legend, *self.failure_notes()])
 
     @property
     def measures(self) -> tuple[str, ...]:
@@ -195,6 +196,16 @@ class Comparison:
     def failures(self, label: str) -> list[Record]:
         """Return the records of a method's failed runs, which no mean includes."""
         return [record for record in self.records[label] if record.failure is not None]
+
+    def failure_notes(self) -> list[str]:
+        """Return one sentence for each method with failed runs, with the message of the first failure."""
+        failures = {method.label: self.failures(method.label) for method in self.methods}
+        return [
+            f"{label} failed on {len(failed)} of {len(self.seeds)} streams, which are excluded from its means; the "
+            f"first failure: {failed[0].failure}"
+            for label, failed in failures.items()
+            if failed
+        ]
 
     def microseconds(self, label: str) -> float:
         """Return the time to learn from a pair, the median over the seeds."""

@@ -101,6 +101,9 @@ class Method:
         Its group in ``--list``.
     overrides : mapping
         The settings that differ from the defaults; set by ``with_settings``.
+    built_in : bool
+        Whether the method is part of this package. Any error of another method is a failure, which the comparison
+        reports. An unexpected error of a built-in method is a bug, and propagates.
 
     Examples
     --------
@@ -121,6 +124,7 @@ class Method:
     sparse: bool = False
     group: str = "others"
     overrides: Mapping[str, Any] = field(default_factory=dict)
+    built_in: bool = False
 
     @property
     def label(self) -> str:
@@ -200,11 +204,8 @@ def parse_method(text: str, methods: Mapping[str, Method]) -> Method:
     >>> parse_method("comid:step_size=1e-3,loss=logistic", known).settings
     {'step_size': 0.001, 'loss': 'logistic'}
     """
+    check_known([text], methods)
     name, _, rest = text.partition(":")
-    if name not in methods:
-        similar = difflib.get_close_matches(name, methods, n=1)
-        hint = f" (did you mean {similar[0]!r}?)" if similar else ""
-        raise ValueError(f"there is no method {name!r}{hint}; accepted: {', '.join(methods)}")
     method = methods[name]
     overrides = {}
     for part in filter(None, rest.split(",")):
@@ -215,6 +216,27 @@ def parse_method(text: str, methods: Mapping[str, Method]) -> Method:
             raise ValueError(f"{text!r} sets {key.strip()} twice; accepted: each setting once")
         overrides[key.strip()] = _parse_value(value.strip())
     return method.with_settings(**overrides)
+
+
+def check_known(texts: Iterable[str], methods: Mapping[str, Method]) -> None:
+    """Raise ValueError that lists all names, each possibly followed by settings, that denote no method.
+
+    >>> check_known(["comdi", "rice:step_size=1"], {"comid": Method("comid", "", print)})
+    Traceback (most recent call last):
+        ...
+    ValueError: there is no method 'comdi' (did you mean 'comid'?), and no method 'rice'; accepted: comid
+    """
+    names = dict.fromkeys(text.partition(":")[0] for text in texts)
+    unknown = ", and no method ".join(f"{name!r}{_hint(name, methods)}" for name in names if name not in methods)
+    if unknown:
+        raise ValueError(f"there is no method {unknown}; accepted: {', '.join(methods)}")
+
+
+def _hint(name: str, methods: Mapping[str, Method]) -> str:
+    if "," in name:
+        return " (on the command line, separate names by spaces)"
+    similar = difflib.get_close_matches(name, methods, n=1)
+    return f" (did you mean {similar[0]!r}?)" if similar else ""
 
 
 def check_stream(methods: Iterable[Method], stream: StreamProperties) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -371,7 +372,7 @@ _METHODS = [
 ]
 
 #: All methods by name.
-METHODS: dict[str, Method] = {method.name: method for method in _METHODS}
+METHODS: dict[str, Method] = {method.name: replace(method, built_in=True) for method in _METHODS}
 
 
 def _words(seed: int) -> SwitchingWords:

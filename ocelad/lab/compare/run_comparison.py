@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from ocelad._validation import check_choice, check_integer
 from ocelad.lab.compare.block_streams import PairStream, Stream
 from ocelad.lab.compare.comparison import Comparison, TuningResult, main_measure
 from ocelad.lab.compare.journalled_trials import run_trials
-from ocelad.lab.compare.methods import Method, check_stream, parse_method
+from ocelad.lab.compare.methods import Method, check_known, check_stream, parse_method
 from ocelad.lab.compare.registry import METHODS, STREAMS
 from ocelad.lab.compare.trial import Record
 from ocelad.lab.journal import Journal
@@ -74,6 +75,52 @@ def compare(
     >>> [round(summary.mean, 1) for summary in comparison.summaries("knn_error")]
     [19.6, 0.2]
     """
+    chosen, tuning_stream, test_stream, reference = plan_comparison(
+        methods,
+        stream,
+        seeds=seeds,
+        first_seed=first_seed,
+        every=every,
+        tune=tune,
+        tune_seeds=tune_seeds,
+        reference=reference,
+    )
+    with Journal(journal, restart=restart) as opened:
+        runner = Runner(opened, n_jobs=n_jobs, progress=progress)
+
+        def run(label: str, on: Stream, trials: Sequence[tuple[int, tuple[Method, ...]]]) -> list[list[Record]]:
+            return run_trials(runner, label, on, trials, every)
+
+        tuning_seeds = range(tune_seeds if tuning_stream.seeded else 1)
+        tuned = _tune(chosen, tuning_stream, tune, tuning_seeds, run) if tune else {}
+        numbers = range(first_seed, first_seed + seeds) if test_stream.seeded else [0]
+        best = tuple(tuned[method.label].best if method.label in tuned else method for method in chosen)
+        records = run("comparing", test_stream, [(seed, best) for seed in numbers])
+    by_label = {method.label: [of_seed[at] for of_seed in records] for at, method in enumerate(chosen)}
+    return Comparison(test_stream, chosen, by_label, reference, every, tuple(numbers), tuned)
+
+
+class ComparisonPlan(NamedTuple):
+    """What ``compare`` runs: methods that can run on the streams, and the label of the reference."""
+
+    methods: tuple[Method, ...]
+    tuning_stream: Stream
+    test_stream: Stream
+    reference: str
+
+
+def plan_comparison(
+    methods: Iterable[str | Method],
+    stream: str | Stream,
+    *,
+    seeds: int,
+    first_seed: int,
+    every: int,
+    tune: int,
+    tune_seeds: int,
+    reference: str | None,
+) -> ComparisonPlan:
+    """Return the plan of a comparison; raise ValueError or TypeError if an argument of ``compare`` is wrong."""
     chosen, test_stream = check_methods(methods), _check_stream(stream)
     if not chosen:
         raise ValueError("methods is empty; accepted: at least one method")
@@ -93,19 +140,7 @@ def compare(
         tuning_stream, test_stream = _split(test_stream, every, tune_seeds, first_seed)
     for method in chosen:
         method.check_settings(test_stream)
-    with Journal(journal, restart=restart) as opened:
-        runner = Runner(opened, n_jobs=n_jobs, progress=progress)
-
-        def run(label: str, on: Stream, trials: Sequence[tuple[int, tuple[Method, ...]]]) -> list[list[Record]]:
-            return run_trials(runner, label, on, trials, every)
-
-        tuning_seeds = range(tune_seeds if tuning_stream.seeded else 1)
-        tuned = _tune(chosen, tuning_stream, tune, tuning_seeds, run) if tune else {}
-        numbers = range(first_seed, first_seed + seeds) if test_stream.seeded else [0]
-        best = tuple(tuned[method.label].best if method.label in tuned else method for method in chosen)
-        records = run("comparing", test_stream, [(seed, best) for seed in numbers])
-    by_label = {method.label: [of_seed[at] for of_seed in records] for at, method in enumerate(chosen)}
-    return Comparison(test_stream, tuple(chosen), by_label, reference, every, tuple(numbers), tuned)
+    return ComparisonPlan(tuple(chosen), tuning_stream, test_stream, reference)
 
 
 def candidates(method: Method, count: int, seed: int = 0) -> list[Method]:
@@ -173,6 +208,12 @@ def _split(stream: Stream, every: int, tune_seeds: int, first_seed: int) -> tupl
 
 
 def _check_stream(stream: str | Stream) -> Stream:
+    if _looks_like_a_file(stream):
+        raise ValueError(
+            f"stream is {str(stream)!r}, which looks like a file; accepted: the pairs of the file as a PairStream "
+            f"(ocelad.io.open_comparisons reads them), ocelad compare --stream {stream} on the command line, or the "
+            f"name of a built-in stream: {', '.join(STREAMS)}"
+        )
     if not isinstance(stream, str):
         if not callable(getattr(stream, "blocks", None)):
             raise TypeError(f"stream must be a name, a PairStream or another Stream; got {type(stream).__name__}")
@@ -180,10 +221,17 @@ def _check_stream(stream: str | Stream) -> Stream:
     return STREAMS[check_choice(stream, "stream", STREAMS)]
 
 
+def _looks_like_a_file(stream: object) -> bool:
+    is_name = isinstance(stream, str) and (stream in STREAMS or ("." not in stream and Path(stream).name == stream))
+    return isinstance(stream, str | Path) and not is_name
+
+
 def check_methods(methods: Iterable[str | Method], known: Mapping[str, Method] = METHODS) -> list[Method]:
     """Return methods that are given by name or as such; raise TypeError or ValueError for anything else."""
     if isinstance(methods, str) or not isinstance(methods, Iterable):
         raise TypeError(f"methods must be a list of names and of Method; got {methods!r}")
+    methods = list(methods)
+    check_known([method for method in methods if isinstance(method, str)], known)
     chosen = [parse_method(method, known) if isinstance(method, str) else method for method in methods]
     for method in chosen:
         if not isinstance(method, Method):

@@ -19,7 +19,7 @@ from ocelad.lab.compare.scoring import BlockLearner, Scores, score_play
 
 NamedTupleType = TypeVar("NamedTupleType", bound=tuple[float, ...])
 
-# Errors of a method on unsuitable data, which end its run. Any other error is a bug and propagates.
+# Errors of a built-in method on unsuitable data, which end its run. Any other error is a bug and propagates.
 FAILURES = (ArithmeticError, FitError, LearnerError, np.linalg.LinAlgError)
 
 # The fields of a record that are stored in JSON without conversion.
@@ -96,11 +96,26 @@ def _or_nan(value: float | None) -> float:
     return np.nan if value is None else value
 
 
+def caught_errors(method: Method) -> tuple[type[Exception], ...]:
+    """Return the errors that end the run of a method, and are recorded as its failure."""
+    return FAILURES if method.built_in else (Exception,)
+
+
+def describe_failure(error: Exception) -> str:
+    """Return the message of an error, after its type if the message may need it.
+
+    >>> describe_failure(FloatingPointError("it overflows")), describe_failure(KeyError("x"))
+    ('it overflows', "KeyError: 'x'")
+    """
+    return str(error) if isinstance(error, FAILURES) else f"{type(error).__name__}: {error}"
+
+
 class _Run:
     """One method on one stream, until the end of the stream or its failure."""
 
     def __init__(self, method: Method, info: StreamInfo, score_pairs: bool) -> None:
         self._requires, self._score_pairs = method.requires, score_pairs
+        self._caught_errors = caught_errors(method)
         self._record = Record(method.label, info.seed)
         self._seconds, self._n_timed = 0.0, 0
         self._failure: str | None = None
@@ -109,8 +124,8 @@ class _Run:
             learner = method.create(info if "labels" in method.requires else info._replace(initial_points=None))
             assert isinstance(learner, BlockLearner)  # guaranteed by Method.check_settings
             self._learner = learner
-        except FAILURES as error:
-            self._failure = f"before the first round: {error}"
+        except self._caught_errors as error:
+            self._failure = f"before the first round: {describe_failure(error)}"
 
     def step(self, block: Block, evaluate: bool) -> None:
         """Score the play on a block if ``evaluate``, then learn from the block."""
@@ -132,8 +147,8 @@ class _Run:
                 if block.round > 1:  # the first block may include compilation
                     self._seconds += perf_counter() - start
                     self._n_timed += len(block)
-        except FAILURES as error:
-            self._failure = f"in the rounds from {block.round} on: {error}"
+        except self._caught_errors as error:
+            self._failure = f"in the rounds from {block.round} on: {describe_failure(error)}"
 
     def record(self) -> Record:
         """Return the record of the run."""

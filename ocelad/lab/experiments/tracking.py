@@ -14,7 +14,7 @@ from ocelad.evaluation.streams import DriftingClusters
 from ocelad.evaluation.streams.drifting_clusters import SUBSPACES
 from ocelad.lab.compare import METHODS, STREAMS, Method
 from ocelad.lab.compare.block_streams import N_EVAL_POINTS
-from ocelad.lab.compare.methods import parse_method
+from ocelad.lab.compare.methods import check_known, parse_method
 from ocelad.lab.compare.scoring import NMI_THRESHOLD
 from ocelad.lab.compare.trial import run_trial
 from ocelad.lab.runner import Answer, Runner, Task
@@ -119,6 +119,7 @@ def check_settings(*, trials: int, first_seed: int, methods: str, every: int) ->
 def _methods(names: Sequence[str]) -> list[Method]:
     if not names:
         raise ValueError("methods must name at least one method; got none")
+    check_known(names, METHODS)
     return [parse_method(name, METHODS) for name in names]
 
 

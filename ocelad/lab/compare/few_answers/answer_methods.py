@@ -59,8 +59,7 @@ def _logistic(info: StreamInfo, **settings: Any) -> LogisticAdapter:
     return LogisticAdapter(PairLogistic(info.n_features, **settings))
 
 
-#: All methods of the suite by name. "adaptive", "curved" and "rice" run as estimators, which have log odds.
-METHODS: dict[str, Method] = {
+_METHODS = {
     **registry.METHODS,
     OURS: replace(registry.METHODS[OURS], factory=_adaptive, sparse=False),
     CURVED: replace(registry.METHODS[CURVED], factory=_curved, sparse=False),
@@ -96,6 +95,9 @@ METHODS: dict[str, Method] = {
         group="batch",
     ),
 }
+
+#: All methods of the suite by name. "adaptive", "curved" and "rice" run as estimators, which have log odds.
+METHODS: dict[str, Method] = {name: replace(method, built_in=True) for name, method in _METHODS.items()}
 
 #: The methods that targets compare ours with.
 REFERENCES: tuple[Method, ...] = (METHODS[EUCLIDEAN], METHODS[STANDARDIZED], METHODS[COSINE])

@@ -15,7 +15,7 @@ from ocelad.lab.compare.few_answers.checkpoint_scores import CheckpointScores, s
 from ocelad.lab.compare.few_answers.held_out_split import Split, draw_split
 from ocelad.lab.compare.methods import Method, StreamInfo
 from ocelad.lab.compare.scoring import BlockLearner, OddsLearner, Play
-from ocelad.lab.compare.trial import FAILURES, scores_from_json, scores_to_json
+from ocelad.lab.compare.trial import caught_errors, describe_failure, scores_from_json, scores_to_json
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ def run_checkpoints(
             try:
                 with np.errstate(all="ignore"):  # a diverging method raises an error of its own
                     scores[method.label].append(_run_split(split, method, seed, checkpoints))
-            except FAILURES as error:
-                failures[method.label] = str(error)
+            except caught_errors(method) as error:
+                failures[method.label] = describe_failure(error)
     return [
         CheckpointRecord(label, seed, failure=failures[label])
         if label in failures
