@@ -171,8 +171,8 @@ class ItemStream(FileStream[ItemChunk]):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user should know about the file: columns that are not features, and its encoding."""
-        return (*self.column_notes, *self.encoding_notes)
+        """What a user should know about the file: columns that are not features, its numbers, and its encoding."""
+        return (*self.column_notes, *self.number_notes, *self.encoding_notes)
 
     @property
     def vector_column(self) -> str | None:

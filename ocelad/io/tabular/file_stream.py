@@ -77,6 +77,11 @@ class FileStream(Generic[Chunk]):
         return dict(self._position)
 
     @property
+    def number_notes(self) -> tuple[str, ...]:
+        """Sentences about numbers of the file that could also be read in another way."""
+        return self._table.number_notes
+
+    @property
     def encoding_notes(self) -> tuple[str, ...]:
         """What a user should know about the encoding of the file, as far as it has been read."""
         return self._table.notes
