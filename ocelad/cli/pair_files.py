@@ -137,7 +137,9 @@ def open_pairs(
         open_item_table(options["items"], options, features, label=options.get("class_")) as items,
         expect_table(file, PAIRS, options["format_"]),
     ):
-        return open_comparisons(file, items=items, **arguments)
+        stream = open_comparisons(file, items=items, **arguments)
+    _print_notes((*filter(None, [items.numbering]), *stream.number_notes), options)
+    return stream
 
 
 def open_item_table(

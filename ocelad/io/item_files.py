@@ -186,6 +186,18 @@ class ItemStream(FileStream[ItemChunk]):
         return isinstance(self._schema, ItemSchema) and self._schema.id is not None
 
     @property
+    def numbering(self) -> str:
+        """A clause that says that the items are numbered, and the way out; empty if the file has a column of ids."""
+        if self.has_ids:
+            return ""
+        if self._table.format == "npy":
+            return f"{self.name} has no ids, so that its items are numbered from 0"
+        return (
+            f"{self.name} has no column {quote(_DEFAULT_ID)}, so that its items are numbered from 0; name the column "
+            "of ids with id="
+        )
+
+    @property
     def array(self) -> Any:
         """All points of a NumPy file as an array, mapped into memory where possible; None for other files."""
         schema, column = self._schema, self.vector_column
