@@ -1005,7 +1005,7 @@ def test_saves_are_reported_unless_quiet(folder, tmp_path):
 
 def test_the_first_signal_stops_the_stream_and_the_second_one_raises():
     before, stops = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}, []
-    with stop_on_signal(SimpleNamespace(stop=lambda: stops.append(1))) as received:
+    with stop_on_signal(SimpleNamespace(stop=lambda: stops.append(1), is_exhausted=False)) as received:
         assert received == stops == []
         signal.raise_signal(signal.SIGTERM)
         assert (received, stops) == ([signal.SIGTERM], [1])

@@ -69,6 +69,7 @@ class FileStream(Generic[Chunk]):
         self._prefetch: Prefetch[ParsedRows] | None = None
         self._position = self._current_position()
         self._stopped = False
+        self.is_exhausted = False
         self._chunks = self._iterate()
 
     @property
@@ -179,6 +180,7 @@ class FileStream(Generic[Chunk]):
                 return
             if self.total_bytes is not None:
                 self.bytes_read = self.total_bytes
+            self.is_exhausted = True
             if parts:
                 yield self._emit(parts)
             elif self._skipped is not None:
