@@ -910,6 +910,23 @@ def test_a_decimal_point_beside_a_column_with_decimal_commas_is_refused(fresh, n
         assert sum(len(items.X) for items in stream) == n_rows + 1
 
 
+@pytest.mark.parametrize(
+    ("cell", "is_comma"), [('"23,9"', True), ("512.3 €", False), ('"1,234"', True), ("high", False)]
+)
+def test_columns_that_look_like_numbers_are_left_out_with_an_example(fresh, cell, is_comma):
+    path = fresh(".csv")
+    path.write_text(f"id,x,BMI,name\na,1,{cell},b\nb,2,{cell},c\n", encoding="utf-8")
+    text = cell.strip('"')
+    with open_items(path) as stream:
+        assert stream.feature_names == ("x",)
+        note = stream.notes[0]
+        comma_notes = stream.notes[1:]
+    example = f" (such as {text!r})" if text != "high" else ""
+    assert f"left out of the features: 'BMI'{example}, 'name', which have no numbers;" in note
+    advice = f"{path}: {text!r} in 'BMI' is read as text: for decimal commas, separate the columns with semicolons"
+    assert [one.startswith(advice) for one in comma_notes] == [True] * is_comma
+
+
 def test_invalid_sources_and_options(fresh, tmp_path):
     assert "does not exist" in str(Outcome(fresh(".csv")).error)
     assert "folder" in str(Outcome(tmp_path).error)

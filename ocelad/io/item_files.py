@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -156,6 +157,8 @@ class FeatureColumns(NamedTuple):
     points: PointColumns
     names: tuple[str, ...]
     left_out: tuple[str, ...] = ()
+    # A cell with digits of each column that is left out, if it has any.
+    examples: Mapping[str, str] = MappingProxyType({})
 
 
 class ItemStream(FileStream[ItemChunk]):
@@ -417,6 +420,7 @@ def _feature_columns(
         if both := [column for column in chosen if column in excluded]:
             raise FileError(f"{name}: the column {quote(both[0])} is in features= and in exclude=")
         left_out: tuple[str, ...] = ()
+        examples: dict[str, str] = {}
     else:
         if "" in free:
             raise FileError(
@@ -425,6 +429,7 @@ def _feature_columns(
         samples = {column: ColumnSample(table, column, found) for column in free}
         chosen = default_features(name, samples, free)
         left_out = tuple(column for column in free if column not in chosen)
+        examples = {column: cell for column in left_out if (cell := _find_digits(samples[column])) is not None}
     if not chosen:
         raise FileError(
             f"{name} has no columns of features: numbers, or a column of vectors; it has {quote_all(table.kinds)}"
@@ -440,7 +445,13 @@ def _feature_columns(
             raise FileError(
                 f"{name}: the column {quote(column)} holds {what}; numbers are expected; features= selects columns"
             )
-    return FeatureColumns(ScalarColumns(chosen), chosen, left_out)
+    return FeatureColumns(ScalarColumns(chosen), chosen, left_out, examples)
+
+
+def _find_digits(sample: ColumnSample) -> str | None:
+    """Return the first text that has a digit, such as "512.3 €": its column may be meant as one of numbers."""
+    texts = (value for value in sample.values if isinstance(value, str))
+    return next((text for text in texts if any(map(str.isdecimal, text))), None)
 
 
 def excluded_columns(name: str, columns: Mapping[str, Any], exclude: str | Sequence[str]) -> tuple[str, ...]:
@@ -497,8 +508,16 @@ def _describe_left_out(name: str, found: FeatureColumns) -> tuple[str, ...]:
         features = "which have no numbers" if len(found.left_out) > 1 else "which has no numbers"
     else:
         features = f"because {quote(found.points.columns[0])} has the vectors"
-    left_out = f"{quote_all(found.left_out, 8)}, {features}"
-    return (f"{name}: {len(found.left_out)} {columns} left out of the features: {left_out}; features= selects columns",)
+    described = [
+        f"{quote(column)} (such as {quote(found.examples[column])})" if column in found.examples else quote(column)
+        for column in found.left_out
+    ]
+    more = f", ... ({len(described)} in all)" if len(described) > 8 else ""
+    left_out = f"{', '.join(described[:8])}{more}"
+    return (
+        f"{name}: {len(found.left_out)} {columns} left out of the features: {left_out}, {features}; features= selects "
+        "columns",
+    )
 
 
 def nested_point_column(

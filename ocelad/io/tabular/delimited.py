@@ -164,7 +164,8 @@ class DelimitedGrammar:
 def open_delimited(reader: TextReader, format: str) -> TextTable:
     """Open a CSV or TSV file, and read its header. A CSV file may be separated by semicolons or tabs, too."""
     name = reader.source.name
-    separator = SEPARATORS[format] if format != "csv" else _find_separator(reader.peek_lines(2))
+    head = reader.peek_lines(2)
+    separator = SEPARATORS[format] if format != "csv" else _find_separator(head)
     grammar = DelimitedGrammar(separator)
     try:
         names = [cell.strip(" \t") for cell in grammar.split(reader.first_line(grammar))]
@@ -185,7 +186,9 @@ def open_delimited(reader: TextReader, format: str) -> TextTable:
             raise FileError(f"{name} has the column {quote(column)} twice; accepted: columns with different names")
     grammar.names = tuple(names)
     notes: tuple[str, ...] = ()
-    if separator == ";":
+    if separator == ",":
+        notes = _describe_commas(name, head[1:], grammar)
+    elif separator == ";":
         sample = [record for _, record in reader.sample(grammar, _N_SAMPLED) if not isinstance(record, BadRowError)]
         grammar.comma_columns = _find_comma_columns(sample, grammar.names)
         notes = _describe_thousands(name, sample, grammar)
@@ -228,6 +231,21 @@ def _find_comma_columns(sample: list[Record], names: tuple[str, ...]) -> frozens
         if has_commas and all(_is_comma_number(text) for text in present):
             found.append(name)
     return frozenset(found)
+
+
+def _describe_commas(name: str, first_row: list[str], grammar: DelimitedGrammar) -> tuple[str, ...]:
+    """Return a sentence about the first cell of the first row that looks like a number with a comma."""
+    try:
+        row = [cell for line in first_row for cell in grammar.split(line)]
+    except BadRowError:
+        return ()
+    for column, cell in zip(grammar.names, row, strict=False):
+        if _COMMA_NUMBER.fullmatch(cell.strip(" \t")):
+            return (
+                f"{name}: {quote(cell)} in {quote(column)} is read as text: for decimal commas, separate the columns "
+                "with semicolons; write thousands without a comma",
+            )
+    return ()
 
 
 def _describe_thousands(name: str, sample: list[Record], grammar: DelimitedGrammar) -> tuple[str, ...]:
