@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -362,9 +363,7 @@ def load_item_table(stream: ItemStream) -> ItemTable:
             key = cells.normalize_id(entry)
             assert key is not None
             if key in rows:
-                first = lines[rows[key]]
-                where = f"{stream.name}, {stream.unit} {line}"
-                raise RowError(f"{where}: the id {quote(entry)} occurs already in {stream.unit} {first}", line)
+                raise RowError(_describe_repeated(stream, entry, line, lines[rows[key]]), line)
             rows[key] = len(rows)
             lines.append(line)
         if array is None:
@@ -372,6 +371,29 @@ def load_item_table(stream: ItemStream) -> ItemTable:
     if not rows:
         raise FileError(f"{stream.name} has no items")
     return ItemTable(rows, np.concatenate(parts) if array is None else array, stream.name, stream.vector_column)
+
+
+class SeenIds:
+    """The lines of the first ``max_ids`` ids of a stream, to find one that is repeated."""
+
+    def __init__(self, stream: ItemStream, max_ids: float = inf) -> None:
+        self._stream, self._max_ids = stream, max_ids if stream.has_ids else 0
+        self._lines: dict[str | None, int] = {}
+
+    def add(self, items: ItemChunk) -> RowError | None:
+        """Add the ids of a chunk; return an error about the first one that is repeated."""
+        repeated = None
+        for line, entry in zip(items.lines.tolist(), items.ids, strict=True):
+            if len(self._lines) >= self._max_ids:
+                break
+            first = self._lines.setdefault(cells.normalize_id(entry), line)
+            if first != line and repeated is None:
+                repeated = RowError(_describe_repeated(self._stream, entry, line, first), line)
+        return repeated
+
+
+def _describe_repeated(stream: ItemStream, entry: Any, line: int, first: int) -> str:
+    return f"{stream.name}, {stream.unit} {line}: the id {quote(entry)} occurs already in {stream.unit} {first}"
 
 
 class _Roles(NamedTuple):
