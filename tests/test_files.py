@@ -927,6 +927,23 @@ def test_columns_that_look_like_numbers_are_left_out_with_an_example(fresh, cell
     assert [one.startswith(advice) for one in comma_notes] == [True] * is_comma
 
 
+@pytest.mark.parametrize("cell", ["k.A.", "inf", "n/a"])
+@pytest.mark.parametrize("missing", ["stop", "median"])
+def test_the_error_about_a_cell_without_a_number_names_the_way_out(fresh, cell, missing):
+    path = fresh(".csv")
+    path.write_text(f"id,x\na,1\nb,{cell}\nc,3\n")
+    reason = f"{path}, line 3: column 'x' holds '{cell}'; a finite number is expected; "
+    if (cell, missing) == ("n/a", "median"):
+        with open_items(path, missing=missing) as stream:
+            assert next(stream).X.tolist() == [[1], [2], [3]]
+        return
+    with pytest.raises(RowError) as raised, open_items(path, missing=missing) as stream:
+        next(stream)
+    further = ", and missing='median' fills in the median" if missing == "stop" else ""
+    ways = {"n/a": "missing='median' fills in the median"}
+    assert str(raised.value) == reason + ways.get(cell, f"if it means a missing number, empty the cell{further}")
+
+
 def test_invalid_sources_and_options(fresh, tmp_path):
     assert "does not exist" in str(Outcome(fresh(".csv")).error)
     assert "folder" in str(Outcome(tmp_path).error)
