@@ -178,6 +178,17 @@ def test_a_misspelt_id_can_be_skipped_or_mended(folder, tmp_path):
     assert FileTracker.load(tmp_path / "mended.tracker").tracker.n_rounds_ == 300
 
 
+def test_the_picture_of_a_history_has_no_short_last_part(tmp_path, monkeypatch):
+    rows = [f"{i % 7},{i % 5},{i % 3},{i % 4},{i % 2}\n" for i in range(80)]
+    (tmp_path / "pairs.csv").write_text("x_a,x_b,z_a,z_b,same\n" + "".join(rows))
+    run("track", "pairs.csv", "--quiet", cwd=tmp_path)
+    figures = []
+    monkeypatch.setattr(picture_style, "save_figure", lambda figure, path: figures.append(figure))
+    run("plot", "pairs.tracker", "history", "-o", tmp_path / "history.png", cwd=tmp_path)
+    (accuracy,) = figures[0].axes[0].lines[:1]
+    assert accuracy.get_xdata().tolist() == [12.5, 52.5]  # the centres of 25 and 55 pairs
+
+
 @pytest.mark.parametrize(("label", "texts"), [("price", ["missing"]), ("category", ["missing", "toys", "kitchen"])])
 def test_the_picture_of_an_embedding_shows_empty_cells_as_missing(folder, tmp_path, monkeypatch, label, texts):
     figures = []
