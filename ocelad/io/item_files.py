@@ -451,7 +451,7 @@ def _feature_columns(
         samples = {column: ColumnSample(table, column, found) for column in free}
         chosen = default_features(name, samples, free)
         left_out = tuple(column for column in free if column not in chosen)
-        examples = {column: cell for column in left_out if (cell := _find_digits(samples[column])) is not None}
+        examples = {column: cell for column in left_out if (cell := _find_digits(samples[column], table)) is not None}
     if not chosen:
         raise FileError(
             f"{name} has no columns of features: numbers, or a column of vectors; it has {quote_all(table.kinds)}"
@@ -470,9 +470,9 @@ def _feature_columns(
     return FeatureColumns(ScalarColumns(chosen), chosen, left_out, examples)
 
 
-def _find_digits(sample: ColumnSample) -> str | None:
-    """Return the first text that has a digit, such as "512.3 €": its column may be meant as one of numbers."""
-    texts = (value for value in sample.values if isinstance(value, str))
+def _find_digits(sample: ColumnSample, table: Table) -> str | None:
+    """Return the first text with digits that is no number, such as "512.3 €": numbers may be meant."""
+    texts = (value for value in sample.values if isinstance(value, str) and table.as_number(value) is None)
     return next((text for text in texts if any(map(str.isdecimal, text))), None)
 
 
