@@ -253,6 +253,20 @@ def test_every_score_is_in_a_table(tmp_path):
     assert mean == pytest.approx(content["methods"][0]["knn_error"]["mean"])
 
 
+def test_parts_of_a_file_have_the_same_scores_in_the_table_and_in_the_csv_file(tmp_path):
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(80, 4)).tolist()
+    rows = [f"{','.join(map(str, point))},{i % 2}\n" for i, point in enumerate(points)]
+    (tmp_path / "pairs.csv").write_text("x_a,x_b,z_a,z_b,same\n" + "".join(rows))
+    printed = run("compare", "euclidean", "--stream", "pairs.csv", "--every", "20", "--jobs", "1", cwd=tmp_path).stdout
+    assert "P1: 2/5; P2: 4/5; P3: 5/5 of the file. An evaluation ranks the pairs until the next one" in printed
+    with open(tmp_path / "ocelad-compare" / "scores.csv", newline="") as file:
+        scores = [row for row in csv.DictReader(file) if row["method"] == "euclidean" and row["ranking_error"]]
+    assert [(row["round"], row["phase"]) for row in scores] == [("20", "2/5"), ("40", "4/5"), ("60", "5/5")]
+    line = next(line for line in printed.splitlines() if line.strip().startswith("euclidean"))
+    assert line.split()[1:4] == [f"{100 * float(row['ranking_error']):.2f}" for row in scores]
+
+
 def test_tuned_settings_are_printed(tmp_path):
     command = (
         "compare",

@@ -69,6 +69,18 @@ def test_a_note_says_how_a_column_of_classes_is_left_out(folder, tmp_path):
         assert note not in run(*command, *options, "--restart", cwd=tmp_path).stderr
 
 
+def test_an_id_that_is_repeated_is_named_with_its_lines(tmp_path):
+    (tmp_path / "pairs.csv").write_text("x_a,x_b,z_a,z_b,same\n0,0,0,1,1\n0,0,3,0,0\n")
+    (tmp_path / "items.csv").write_text("id,a,b\np1,0,0\np2,1,0\np1,2,0\np2,3,0\n")
+    run("track", "pairs.csv", "--quiet", cwd=tmp_path)
+    sentence = "items.csv, line 4: the id 'p1' occurs already in line 2"
+    refused = run("neighbors", "pairs.tracker", "items.csv", cwd=tmp_path, code=1)
+    assert refused.stderr == f"Error: {sentence}\n"
+    embedded = run("embed", "pairs.tracker", "items.csv", cwd=tmp_path)
+    assert embedded.stderr == f"Note: {sentence}; all rows are embedded.\n"
+    assert len(embedded.stdout.splitlines()) == 5
+
+
 def test_neighbors_within_an_error_say_why_there_are_none(folder, tmp_path):
     command = ["neighbors", "answers.tracker", "items.csv", "--missing", "median", "--of", "P0000"]
     note = run(*command, "--within", "0.0001", cwd=folder).stderr
@@ -164,6 +176,17 @@ def test_a_misspelt_id_can_be_skipped_or_mended(folder, tmp_path):
     (tmp_path / "bad.csv").write_text("".join(rows))
     run("track", "bad.csv", *TRACK, "-o", "mended.tracker", "--resume", cwd=tmp_path)
     assert FileTracker.load(tmp_path / "mended.tracker").tracker.n_rounds_ == 300
+
+
+def test_the_picture_of_a_history_has_no_short_last_part(tmp_path, monkeypatch):
+    rows = [f"{i % 7},{i % 5},{i % 3},{i % 4},{i % 2}\n" for i in range(80)]
+    (tmp_path / "pairs.csv").write_text("x_a,x_b,z_a,z_b,same\n" + "".join(rows))
+    run("track", "pairs.csv", "--quiet", cwd=tmp_path)
+    figures = []
+    monkeypatch.setattr(picture_style, "save_figure", lambda figure, path: figures.append(figure))
+    run("plot", "pairs.tracker", "history", "-o", tmp_path / "history.png", cwd=tmp_path)
+    (accuracy,) = figures[0].axes[0].lines[:1]
+    assert accuracy.get_xdata().tolist() == [12.5, 52.5]  # the centres of 25 and 55 pairs
 
 
 @pytest.mark.parametrize(("label", "texts"), [("price", ["missing"]), ("category", ["missing", "toys", "kitchen"])])

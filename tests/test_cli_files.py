@@ -1005,7 +1005,7 @@ def test_saves_are_reported_unless_quiet(folder, tmp_path):
 
 def test_the_first_signal_stops_the_stream_and_the_second_one_raises():
     before, stops = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}, []
-    with stop_on_signal(SimpleNamespace(stop=lambda: stops.append(1))) as received:
+    with stop_on_signal(SimpleNamespace(stop=lambda: stops.append(1), is_exhausted=False)) as received:
         assert received == stops == []
         signal.raise_signal(signal.SIGTERM)
         assert (received, stops) == ([signal.SIGTERM], [1])
@@ -1037,6 +1037,23 @@ def test_the_bar_of_a_terminal_shows_pairs_and_accuracy_unless_quiet(folder, tmp
         accuracy = f"accuracy {tracking.history.last().accuracy:.1%}"
         assert all((words in terminal.getvalue()) != quiet for words in ("100%", "400 pairs", accuracy))
         assert FileTracker.load(tmp_path / "tracker").tracker.n_rounds_ == 400
+
+
+def test_items_without_a_column_of_ids_are_noted(tmp_path):
+    items, numbers, texts = (tmp_path / name for name in ("items.csv", "numbers.csv", "texts.csv"))
+    items.write_text("Kundennr,x\n" + "".join(f"{i + 1},{i % 3}\n" for i in range(9)))
+    numbers.write_text("id_a,id_b,same\n1,4,yes\n1,3,no\n")
+    texts.write_text("id_a,id_b,same\npat-1,pat-4,yes\n1,3,no\n")
+    way = f"{items} has no column 'id', so that its items are numbered from 0; name the column of ids with --id"
+    assert f"Note: {way}.\n" in run("track", numbers, "--items", items, "-o", tmp_path / "1.tracker").stderr
+    named = run("track", numbers, "--items", items, "--id", "Kundennr", "-o", tmp_path / "2.tracker")
+    assert "numbered" not in named.stderr
+    mixed = run("track", texts, "--items", items, "-o", tmp_path / "3.tracker", code=1).stderr
+    assert f"column 'id_a' holds the id 'pat-1'; {items} has no such item" in mixed
+    texts.write_text("id_a,id_b,same\npat-1,pat-4,yes\n")
+    refused = run("track", texts, "--items", items, "-o", tmp_path / "3.tracker", code=1).stderr
+    assert f"{texts}: column 'id_a' holds the id 'pat-1', but {way}\n" in refused
+    assert "--on-error" not in refused
 
 
 def test_a_stopped_run_says_how_to_continue(folder, tmp_path, monkeypatch):

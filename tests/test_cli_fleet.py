@@ -295,6 +295,45 @@ def test_a_stopped_run_resumes_to_the_same_bits(folder, tmp_path, number, form):
             assert read_fleet(tmp_path / "fleet") == expected
 
 
+def test_a_signal_is_answered_at_once_and_one_in_the_last_chunk_ends_a_complete_run(folder, tmp_path):
+    command = ("fleet", "track", folder / "answers.csv", "--key", "user", "-o", tmp_path / "fleet")
+    with stopping_after(1):
+        stopped = run(*command, "--json")
+    assert json.loads(stopped.stdout)["stopped"] is False
+    assert stopped.stderr == (
+        "Stopping after the present step; a second Ctrl-C stops at once.\n"
+        "Done: all rows had been read, so that nothing is left to continue.\n"
+    )
+    assert read_fleet(tmp_path / "fleet") == EXPECTED
+
+
+def test_a_second_signal_ends_the_wait_for_a_compiler(tmp_path):
+    (tmp_path / "answers.csv").write_text("user,x_a,z_a,same\nanna,1,2,yes\nben,7,0,no\n")
+    program = (
+        "import time\n"
+        "from unittest import mock\n"
+        "from ocelad import cli\n"
+        "class Compiler:\n"
+        "    def wait(self):\n"
+        "        print('compiling', flush=True)\n"
+        "        time.sleep(60)\n"
+        "loading = 'ocelad.engines.kernel_loading.'\n"
+        "with mock.patch(loading + 'kernels_compiled', lambda *families: False), "
+        "mock.patch(loading + '_start_compiler', lambda family: Compiler()):\n"
+        "    cli.main()\n"
+    )
+    arguments = [sys.executable, "-c", program, "fleet", "track", "answers.csv", "--key", "user"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "cwd": tmp_path}
+    with subprocess.Popen(arguments, env={**os.environ, "NUMBA_DISABLE_JIT": "0"}, **pipes) as process:
+        assert process.stdout.readline() == "compiling\n"
+        process.send_signal(signal.SIGINT)
+        for line in process.stderr:
+            if line.startswith("Stopping after the present step"):
+                break
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == 130
+
+
 def test_the_second_signal_ends_within_a_chunk_that_is_then_completed(folder, tmp_path):
     command = ("fleet", "track", folder / "answers.csv", "--key", "user", "-o", tmp_path / "fleet")
     finish, seen = Fleet._finish, []

@@ -886,6 +886,64 @@ def test_a_point_among_decimal_commas_is_refused(fresh):
         list(stream)
 
 
+def test_points_separate_thousands_in_all_columns_if_one_has_decimal_commas(fresh):
+    path = fresh(".csv")
+    cells = ["6.561;1.001;a", "715;1.002;b", "1.234.567;1.003;c"]
+    path.write_text("x;id;n;y\n" + "".join(f"{cell};{i},5\n" for i, cell in enumerate(cells)))
+    with open_items(path) as stream:
+        items = next(stream)
+    assert items.ids == ["1.001", "1.002", "1.003"]  # ids are not numbers
+    assert items.X.tolist() == [[6561, 0.5], [715, 1.5], [1234567, 2.5]]
+    assert "points separate thousands, because 'y' has decimal commas: 6.561 in 'x' is 6561" in stream.notes[1]
+
+
+@pytest.mark.parametrize("n_rows", [1, 2000])  # before and after the sampled rows
+def test_a_decimal_point_beside_a_column_with_decimal_commas_is_refused(fresh, n_rows):
+    path = fresh(".csv")
+    path.write_text(
+        "id;x;version;y\n" + "".join(f"i{i};{i};1.2;{i},5\n" for i in range(n_rows)) + "last;3.14;1.3;7,5\n"
+    )
+    reason = f"line {n_rows + 2}: column 'x' holds '3.14', but the numbers of 'y' have decimal commas"
+    with open_items(path, features=["x", "y"]) as stream, pytest.raises(RowError, match=reason):
+        list(stream)
+    with open_items(path, exclude=["x", "version"]) as stream:
+        assert sum(len(items.X) for items in stream) == n_rows + 1
+
+
+@pytest.mark.parametrize(
+    ("cell", "is_comma"), [('"23,9"', True), ("512.3 €", False), ('"1,234"', True), ("high", False)]
+)
+def test_columns_that_look_like_numbers_are_left_out_with_an_example(fresh, cell, is_comma):
+    path = fresh(".csv")
+    path.write_text(f"id,x,BMI,name\na,1,{cell},b\nb,2,{cell},c\n", encoding="utf-8")
+    text = cell.strip('"')
+    with open_items(path) as stream:
+        assert stream.feature_names == ("x",)
+        note = stream.notes[0]
+        comma_notes = stream.notes[1:]
+    example = f" (such as {text!r})" if text != "high" else ""
+    assert f"left out of the features: 'BMI'{example}, 'name', which have no numbers;" in note
+    advice = f"{path}: {text!r} in 'BMI' is read as text: for decimal commas, separate the columns with semicolons"
+    assert [one.startswith(advice) for one in comma_notes] == [True] * is_comma
+
+
+@pytest.mark.parametrize("cell", ["k.A.", "inf", "n/a"])
+@pytest.mark.parametrize("missing", ["stop", "median"])
+def test_the_error_about_a_cell_without_a_number_names_the_way_out(fresh, cell, missing):
+    path = fresh(".csv")
+    path.write_text(f"id,x\na,1\nb,{cell}\nc,3\n")
+    reason = f"{path}, line 3: column 'x' holds '{cell}'; a finite number is expected; "
+    if (cell, missing) == ("n/a", "median"):
+        with open_items(path, missing=missing) as stream:
+            assert next(stream).X.tolist() == [[1], [2], [3]]
+        return
+    with pytest.raises(RowError) as raised, open_items(path, missing=missing) as stream:
+        next(stream)
+    further = ", and missing='median' fills in the median" if missing == "stop" else ""
+    ways = {"n/a": "missing='median' fills in the median"}
+    assert str(raised.value) == reason + ways.get(cell, f"if it means a missing number, empty the cell{further}")
+
+
 def test_invalid_sources_and_options(fresh, tmp_path):
     assert "does not exist" in str(Outcome(fresh(".csv")).error)
     assert "folder" in str(Outcome(tmp_path).error)

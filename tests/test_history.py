@@ -127,3 +127,15 @@ def test_weights_are_means_over_the_chunks_of_a_row():
     width = max(len(chunk[-1]) for chunk in chunks)
     padded = np.array([np.pad(chunk[-1], (0, width - len(chunk[-1]))) for chunk in chunks])
     np.testing.assert_allclose(history.weights(), padded.reshape(MAX_ROWS, 2, width).mean(axis=1))
+
+
+@pytest.mark.parametrize(("last", "expected"), [(5, [25, 55]), (12, [25, 62]), (25, [25, 50, 25]), (30, [25, 50, 30])])
+def test_a_short_last_part_is_merged_into_the_one_before(last, expected):
+    history = History()
+    for n_pairs in (25, 25, 25, last):
+        history.add(n_pairs, 1.0, n_pairs, 0.1, 1.0, np.array([0.25, 0.75]))
+    rows = history.rows(3, merge_short=True)
+    assert [row.n_pairs for row in rows] == expected
+    assert rows[-1].round == history.total().round == 75 + last
+    assert len(history.weights(3, merge_short=True)) == len(expected)
+    assert [row.n_pairs for row in history.rows(3)] == [25, 50, last]

@@ -435,7 +435,7 @@ def test_truncated_files_are_refused(whole, tmp_path):
     path = tmp_path / "file"
     for length in range(len(whole)):
         path.write_bytes(whole[:length])
-        with pytest.raises(ValueError, match="is not a valid tracker file"):
+        with pytest.raises(ValueError, match=r"is not a valid tracker file .it is truncated or damaged: "):
             state_files.read(path, state_files.TRACKER)
     path.write_bytes(whole + b"\0")
     with pytest.raises(ValueError, match="is not a valid tracker file"):

@@ -80,7 +80,7 @@ _EXTRAS = (
         "serve",
     )
     | dict.fromkeys(("authlib", "joserfc", "requests"), "oidc")
-    | {"rapidfuzz": "records"}
+    | {"httpx": "client", "rapidfuzz": "records"}
 )
 
 

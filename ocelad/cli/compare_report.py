@@ -26,13 +26,13 @@ NEEDS_NOTE = (
 
 
 def score_lines(result: Comparison) -> Iterator[str]:
-    """Yield the lines of a CSV file with every score."""
+    """Yield the lines of a CSV file with every score; the phase is that of the main measure."""
     from ocelad.lab.compare.scoring import Scores
 
     yield f"method,seed,round,phase,{','.join(Scores._fields)}\n"
     for label, records in result.records.items():
         for record in records:
-            for t, phase, scores in zip(record.rounds, record.phases, record.scores, strict=True):
+            for t, phase, scores in zip(record.rounds, result.phases_of(record), record.scores, strict=True):
                 numbers = ",".join("" if score != score else repr(float(score)) for score in scores)
                 yield f'"{label}",{record.seed},{t},"{phase}",{numbers}\n'
 
@@ -87,7 +87,10 @@ def make_notes(result: Comparison) -> list[str]:
 
     notes = []
     if headings := _phase_headings(result):
-        notes.append("; ".join(f"{heading}: {phase}" for phase, heading in headings.items()))
+        meaning = "" if result.stream.seeded else " of the file."
+        if meaning and result.main_measure == "ranking_error":
+            meaning += " An evaluation ranks the pairs until the next one, and counts in the part with most of them."
+        notes.append("; ".join(f"{heading}: {phase}" for phase, heading in headings.items()) + meaning)
     if result.stream.has_eval_sets:
         meanings = [f"found: {MEASURES['clusters_found']}, higher is better"]
         if "ranking_error" in result.measures:

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from ocelad.io import ItemStream
     from ocelad.io.table_output import ColumnKind
 
+# The ids of further items are not searched for repetitions, so that a large file needs no more memory.
+MAX_CHECKED_IDS = 1_000_000
+
 table_output_option = click.option(
     "-o",
     "--output",
@@ -76,6 +79,7 @@ def embed(
 
     from ocelad.estimators.saved_metric import load_metric
     from ocelad.io import open_output
+    from ocelad.io.item_files import SeenIds
 
     check_table_output(output, tracker, items, options["axes_of"])
     if options["axes_of"] and dimensions is None:
@@ -90,9 +94,10 @@ def embed(
         copied = ["id"] if label is None else ["id", label]
         kinds: dict[str, ColumnKind] = dict.fromkeys(copied, "value")
         kinds |= dict.fromkeys(names, "float")
-        n_rows = 0
+        n_rows, seen, repeated = 0, SeenIds(rows, MAX_CHECKED_IDS), None
         with open_output(output, kinds) as out, show_bytes(rows, "Embedding", is_shown=output is not None) as chunks:
             for chunk in chunks:
+                repeated = repeated or seen.add(chunk)
                 points = points_of(chunk.X)
                 n_rows += len(points)
                 out.write(
@@ -100,6 +105,8 @@ def embed(
                 )
         if output is not None:
             report_table(output, n_rows, len(kinds))
+        if repeated is not None:
+            click.echo(f"Note: {repeated}; all rows are embedded.", err=True)
         exit_if_skipped(rows)
 
 

@@ -248,7 +248,7 @@ def _learn(learning: _FileLearning, stream: ComparisonStream, on_error: str, *, 
                 is_due = monotonic() - last >= LINE_SECONDS
                 last = monotonic() if is_due else last
                 show(learning.n_answers, lambda: count_of(learning.n_keys, "key"), is_due)
-            return bool(signals)
+        return bool(signals)
     except Exception as error:
         is_row = isinstance(error, RowError) and on_error == "stop"
         if learning.n_answers:

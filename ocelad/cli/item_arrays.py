@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ocelad.cli.pair_files import open_item_table, report_skipped, skipped_rows_path
@@ -22,10 +23,16 @@ class ItemArrays(NamedTuple):
     n_skipped: int
 
 
-def read_items(saved: SavedMetric, file: str, options: dict[str, Any], format_: str | None) -> ItemArrays:
-    """Read all items of a file whose features are those of a metric; a .npy file is mapped into memory."""
+def read_items(
+    saved: SavedMetric, file: str, options: dict[str, Any], format_: str | None, *, unique: bool = False
+) -> ItemArrays:
+    """Read all items of a file whose features are those of a metric; a .npy file is mapped into memory.
+
+    With ``unique``, an id that is repeated raises ``RowError``.
+    """
     import numpy as np
 
+    from ocelad.io.item_files import SeenIds
     from ocelad.neighbors.item_table import check_vectors
 
     arguments = {"format": format_, "on_error": options["on_error"], "skipped": skipped_rows_path(file, options)}
@@ -34,7 +41,11 @@ def read_items(saved: SavedMetric, file: str, options: dict[str, Any], format_: 
         if rows.array is not None and not rows.has_ids:
             return ItemArrays(None, check_vectors(rows.array, file), 0)
         with show_bytes(rows, f"Reading {rows.name}") as chunks:
-            blocks = [(chunk.ids, chunk.X) for chunk in chunks]
+            blocks, seen = [], SeenIds(rows, max_ids=inf if unique else 0)
+            for chunk in chunks:
+                if (repeated := seen.add(chunk)) is not None:
+                    raise repeated
+                blocks.append((chunk.ids, chunk.X))
         report_skipped(rows)
         if not blocks:
             raise ValueError(f"{file} has no items")

@@ -82,7 +82,7 @@ def neighbors(
         raise click.UsageError("--within needs a file that `ocelad track` wrote with the method adaptive")
     if error is not None and saved.tracker is not None:
         saved.tracker.decide_log_odds([0.0], error)  # refuses an error that is out of range before all else
-    read = read_items(saved, items, options, options["format_"])
+    read = read_items(saved, items, options, options["format_"], unique=True)
     index = MovingIndex(read.vectors, saved.tracker or saved.metric, ids=read.ids)
     searched = None if queries is None else read_items(saved, queries, {**options, "features": None}, None)
     names = _query_ids(index, read, searched, of_ids)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -126,7 +127,9 @@ def open_pairs(
     }
     if not options["items"]:
         with expect_table(file, PAIRS, options["format_"]):
-            return open_comparisons(file, **arguments)
+            stream = open_comparisons(file, **arguments)
+        _print_notes(stream.number_notes, options)
+        return stream
     if file != "-" and not Path(file).exists():  # before the items, which may be many
         raise FileError(f"the file {file} does not exist")
     # open_comparisons reads all items into memory, so that their file can be closed afterwards.
@@ -134,7 +137,9 @@ def open_pairs(
         open_item_table(options["items"], options, features, label=options.get("class_")) as items,
         expect_table(file, PAIRS, options["format_"]),
     ):
-        return open_comparisons(file, items=items, **arguments)
+        stream = open_comparisons(file, items=items, **arguments)
+    _print_notes((*filter(None, [items.numbering]), *stream.number_notes), options)
+    return stream
 
 
 def open_item_table(
@@ -169,18 +174,24 @@ def open_item_table(
             raise FileError(str(error).replace("(label=)", "(--class)")) from None  # its column is read as the label
     if chosen is not features:
         _check_chosen_features(stream, features)
-    if not options.get("quiet"):
-        for note in stream.column_notes:
-            click.echo(f"Note: {name_options(note)}.", err=True)
-        if chosen is None and "exclude" in options:
-            for column in stream.feature_names or ():
-                if column.lower() in _CLASS_NAMES:
-                    click.echo(
-                        f"Note: the column {column!r} is a feature; if it holds classes, leave it out with --exclude "
-                        f"{column}.",
-                        err=True,
-                    )
+    _print_notes((*stream.column_notes, *stream.number_notes), options)
+    if chosen is None and "exclude" in options:
+        classes = [column for column in stream.feature_names or () if column.lower() in _CLASS_NAMES]
+        _print_notes(
+            (
+                f"the column {column!r} is a feature; if it holds classes, leave it out with --exclude {column}"
+                for column in classes
+            ),
+            options,
+        )
     return stream
+
+
+def _print_notes(notes: Iterable[str], options: dict[str, Any]) -> None:
+    """Print notes about a file on standard error, unless --quiet is given."""
+    if not options.get("quiet"):
+        for note in notes:
+            click.echo(f"Note: {name_options(note)}.", err=True)
 
 
 def _check_chosen_features(stream: ItemStream, features: KnownFeatures | None) -> None:

@@ -100,10 +100,10 @@ def plot(
             raise ValueError(f"{str(tracker)!r} has no history; `ocelad track` writes one")
         learned, history = tracking.tracker, tracking.history
         n_rows = max(1, min(MAX_ROWS, history.total().n_pairs // MIN_PAIRS_PER_ROW))
-        groups, shares = group_weights(learned.experts_, history.weights(n_rows))
+        groups, shares = group_weights(learned.experts_, history.weights(n_rows, merge_short=True))
         changes = learned.changes_ if learned.method_ == "adaptive" else []
         draw = plots.plot_history if kind == "history" else plots.plot_weights
-        figure = draw(history.rows(n_rows), shares, groups, changes=changes)
+        figure = draw(history.rows(n_rows, merge_short=True), shares, groups, changes=changes)
     elif kind == "spectrum":
         figure = plots.plot_spectrum(linear_part(load_metric(tracker).metric).eigenvalues())
     elif kind == "features":

@@ -6,7 +6,7 @@ import shlex
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,7 +58,7 @@ def resume_command(file: str) -> str:
 def stop_on_signal(stream: ComparisonStream) -> Iterator[list[int]]:
     """End the stream after the current chunk at Ctrl-C or SIGTERM, and raise at the second signal.
 
-    Yields the list of the signals received.
+    Yields the list of the signals received. It is empty in the end if the stream had no rows left to stop before.
     """
     received: list[int] = []
 
@@ -67,10 +67,15 @@ def stop_on_signal(stream: ComparisonStream) -> Iterator[list[int]]:
             raise KeyboardInterrupt
         received.append(number)
         stream.stop()
+        with suppress(RuntimeError):  # the signal interrupted another output
+            click.echo("Stopping after the present step; a second Ctrl-C stops at once.", err=True)
 
     previous = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield received
+        if received and stream.is_exhausted:
+            received.clear()
+            click.echo("Done: all rows had been read, so that nothing is left to continue.", err=True)
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)

@@ -21,7 +21,11 @@ def service_options(command: Command) -> Command:
     return add_options(
         command,
         click.option("--project", required=True, metavar="NAME", help="The project's name."),
-        click.option("--url", metavar="URL", help="The address of the service, such as http://127.0.0.1:8765."),
+        click.option(
+            "--url",
+            metavar="URL",
+            help="The address of the service, such as http://127.0.0.1:8765; needs: pip install 'ocelad[client]'.",
+        ),
         click.option(
             "--token-file",
             type=click.Path(dir_okay=False, exists=True, path_type=Path),

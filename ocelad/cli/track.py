@@ -270,7 +270,7 @@ def _track(tracking: FileTracker, stream: ComparisonStream, output: Path, every:
     ):
         for progress in chunks:
             show(progress.n_pairs, lambda: _describe_recent(tracking), progress.saved)
-        return bool(signals)
+    return bool(signals)
 
 
 def _describe_recent(tracking: FileTracker) -> str:

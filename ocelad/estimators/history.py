@@ -93,13 +93,21 @@ class History:
         self._sums[self._n_rows] = row
         self._n_rows += 1
 
-    def rows(self, max_rows: int = MAX_ROWS) -> list[Summary]:
-        """Return the stream in at most ``max_rows`` parts of about the same length."""
-        return [self._summary(first, last) for first, last in pairwise(self._cuts(max_rows))]
+    def rows(self, max_rows: int = MAX_ROWS, *, merge_short: bool = False) -> list[Summary]:
+        """Return the stream in at most ``max_rows`` parts of about the same length.
 
-    def _cuts(self, max_rows: int) -> np.ndarray:
+        With ``merge_short``, a last part with fewer than half of the pairs of the part before belongs to that one.
+        """
+        return [self._summary(first, last) for first, last in pairwise(self._cuts(max_rows, merge_short))]
+
+    def _cuts(self, max_rows: int, merge_short: bool = False) -> np.ndarray:
         """Return the first row of each part, and the number of rows."""
-        return np.unique(np.linspace(0, self._n_rows, min(max_rows, self._n_rows) + 1).round().astype(int))
+        cuts = np.unique(np.linspace(0, self._n_rows, min(max_rows, self._n_rows) + 1).round().astype(int))
+        if merge_short and len(cuts) > 2:
+            before, last = (self._sums[first:end, _PAIRS].sum() for first, end in pairwise(cuts[-3:]))
+            if 2 * last < before:
+                return np.delete(cuts, -2)
+        return cuts
 
     def total(self) -> Summary:
         """Return the statistics of the whole stream."""
@@ -109,9 +117,9 @@ class History:
         """Return the last row."""
         return self._summary(self._n_rows - 1, self._n_rows)
 
-    def weights(self, max_rows: int = MAX_ROWS) -> Floats:
+    def weights(self, max_rows: int = MAX_ROWS, *, merge_short: bool = False) -> Floats:
         """Return the mean weight of each expert in each of the parts of ``rows``, of shape (n_rows, n_experts)."""
-        sums = np.add.reduceat(self._sums[: self._n_rows], self._cuts(max_rows)[:-1])
+        sums = np.add.reduceat(self._sums[: self._n_rows], self._cuts(max_rows, merge_short)[:-1])
         weights = sums[:, _WEIGHTS:] / sums[:, _CHUNKS : _CHUNKS + 1]
         return np.asarray(weights[:, : int(np.flatnonzero(weights.any(axis=0)).max(initial=0)) + 1])
 

@@ -350,8 +350,25 @@ def _id_columns(
         find_column(name, table.kinds, column, (), option, required=True)
     stream = items if isinstance(items, ItemStream) else open_items(items, id=id)
     with stream:
+        if stream.numbering:
+            _check_numbers(name, table, ids, stream.numbering)
         item_table = load_item_table(stream)
     return (IdColumn(ids[0], item_table), IdColumn(ids[1], item_table)), stream.feature_names
+
+
+def _check_numbers(name: str, table: Table, ids: tuple[str, str], numbering: str) -> None:
+    """Raise FileError if all ids of the first rows are texts, although the items are numbered."""
+    texts = []
+    for _, record in table.sample(_N_SAMPLE_ROWS):
+        for column in ids:
+            entry = None if isinstance(record, BadRowError) else cells.normalize_id(record.get(column))
+            if entry is not None and entry.isdecimal():
+                return
+            if entry is not None:
+                texts.append((column, entry))
+    if texts:
+        column, entry = texts[0]
+        raise FileError(f"{name}: column {quote(column)} holds the id {quote(entry)}, but {numbering}")
 
 
 def _pair_columns(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -156,6 +158,8 @@ class FeatureColumns(NamedTuple):
     points: PointColumns
     names: tuple[str, ...]
     left_out: tuple[str, ...] = ()
+    # A cell with digits of each column that is left out, if it has any.
+    examples: Mapping[str, str] = MappingProxyType({})
 
 
 class ItemStream(FileStream[ItemChunk]):
@@ -171,8 +175,8 @@ class ItemStream(FileStream[ItemChunk]):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user should know about the file: columns that are not features, and its encoding."""
-        return (*self.column_notes, *self.encoding_notes)
+        """What a user should know about the file: columns that are not features, its numbers, and its encoding."""
+        return (*self.column_notes, *self.number_notes, *self.encoding_notes)
 
     @property
     def vector_column(self) -> str | None:
@@ -184,6 +188,18 @@ class ItemStream(FileStream[ItemChunk]):
     def has_ids(self) -> bool:
         """Whether the file has a column of ids; otherwise they are numbers from 0."""
         return isinstance(self._schema, ItemSchema) and self._schema.id is not None
+
+    @property
+    def numbering(self) -> str:
+        """A clause that says that the items are numbered, and the way out; empty if the file has a column of ids."""
+        if self.has_ids:
+            return ""
+        if self._table.format == "npy":
+            return f"{self.name} has no ids, so that its items are numbered from 0"
+        return (
+            f"{self.name} has no column {quote(_DEFAULT_ID)}, so that its items are numbered from 0; name the column "
+            "of ids with id="
+        )
 
     @property
     def array(self) -> Any:
@@ -347,9 +363,7 @@ def load_item_table(stream: ItemStream) -> ItemTable:
             key = cells.normalize_id(entry)
             assert key is not None
             if key in rows:
-                first = lines[rows[key]]
-                where = f"{stream.name}, {stream.unit} {line}"
-                raise RowError(f"{where}: the id {quote(entry)} occurs already in {stream.unit} {first}", line)
+                raise RowError(_describe_repeated(stream, entry, line, lines[rows[key]]), line)
             rows[key] = len(rows)
             lines.append(line)
         if array is None:
@@ -357,6 +371,29 @@ def load_item_table(stream: ItemStream) -> ItemTable:
     if not rows:
         raise FileError(f"{stream.name} has no items")
     return ItemTable(rows, np.concatenate(parts) if array is None else array, stream.name, stream.vector_column)
+
+
+class SeenIds:
+    """The lines of the first ``max_ids`` ids of a stream, to find one that is repeated."""
+
+    def __init__(self, stream: ItemStream, max_ids: float = inf) -> None:
+        self._stream, self._max_ids = stream, max_ids if stream.has_ids else 0
+        self._lines: dict[str | None, int] = {}
+
+    def add(self, items: ItemChunk) -> RowError | None:
+        """Add the ids of a chunk; return an error about the first one that is repeated."""
+        repeated = None
+        for line, entry in zip(items.lines.tolist(), items.ids, strict=True):
+            if len(self._lines) >= self._max_ids:
+                break
+            first = self._lines.setdefault(cells.normalize_id(entry), line)
+            if first != line and repeated is None:
+                repeated = RowError(_describe_repeated(self._stream, entry, line, first), line)
+        return repeated
+
+
+def _describe_repeated(stream: ItemStream, entry: Any, line: int, first: int) -> str:
+    return f"{stream.name}, {stream.unit} {line}: the id {quote(entry)} occurs already in {stream.unit} {first}"
 
 
 class _Roles(NamedTuple):
@@ -405,6 +442,7 @@ def _feature_columns(
         if both := [column for column in chosen if column in excluded]:
             raise FileError(f"{name}: the column {quote(both[0])} is in features= and in exclude=")
         left_out: tuple[str, ...] = ()
+        examples: dict[str, str] = {}
     else:
         if "" in free:
             raise FileError(
@@ -413,6 +451,7 @@ def _feature_columns(
         samples = {column: ColumnSample(table, column, found) for column in free}
         chosen = default_features(name, samples, free)
         left_out = tuple(column for column in free if column not in chosen)
+        examples = {column: cell for column in left_out if (cell := _find_digits(samples[column], table)) is not None}
     if not chosen:
         raise FileError(
             f"{name} has no columns of features: numbers, or a column of vectors; it has {quote_all(table.kinds)}"
@@ -428,7 +467,13 @@ def _feature_columns(
             raise FileError(
                 f"{name}: the column {quote(column)} holds {what}; numbers are expected; features= selects columns"
             )
-    return FeatureColumns(ScalarColumns(chosen), chosen, left_out)
+    return FeatureColumns(ScalarColumns(chosen), chosen, left_out, examples)
+
+
+def _find_digits(sample: ColumnSample, table: Table) -> str | None:
+    """Return the first text with digits that is no number, such as "512.3 €": numbers may be meant."""
+    texts = (value for value in sample.values if isinstance(value, str) and table.as_number(value) is None)
+    return next((text for text in texts if any(map(str.isdecimal, text))), None)
 
 
 def excluded_columns(name: str, columns: Mapping[str, Any], exclude: str | Sequence[str]) -> tuple[str, ...]:
@@ -485,8 +530,16 @@ def _describe_left_out(name: str, found: FeatureColumns) -> tuple[str, ...]:
         features = "which have no numbers" if len(found.left_out) > 1 else "which has no numbers"
     else:
         features = f"because {quote(found.points.columns[0])} has the vectors"
-    left_out = f"{quote_all(found.left_out, 8)}, {features}"
-    return (f"{name}: {len(found.left_out)} {columns} left out of the features: {left_out}; features= selects columns",)
+    described = [
+        f"{quote(column)} (such as {quote(found.examples[column])})" if column in found.examples else quote(column)
+        for column in found.left_out
+    ]
+    more = f", ... ({len(described)} in all)" if len(described) > 8 else ""
+    left_out = f"{', '.join(described[:8])}{more}"
+    return (
+        f"{name}: {len(found.left_out)} {columns} left out of the features: {left_out}, {features}; features= selects "
+        "columns",
+    )
 
 
 def nested_point_column(

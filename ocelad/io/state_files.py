@@ -144,7 +144,7 @@ def _parse(data: bytes) -> tuple[Arrays, Metadata]:
     try:
         arrays = load(data)
     except (SafetensorError, OverflowError) as error:
-        raise ValueError(str(error)) from error
+        raise ValueError(f"it is truncated or damaged: {error}") from error
     header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
     metadata = json.loads(header.get("__metadata__", {})[_KEY])
     if not isinstance(metadata, dict):

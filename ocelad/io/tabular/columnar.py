@@ -70,6 +70,7 @@ class ColumnarTable:
     typed = True
     notes: tuple[str, ...] = ()
     as_number = staticmethod(cells.to_number)
+    number_notes: tuple[str, ...] = ()
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """CSV and TSV: separated cells, quoted if they contain a separator, a quote or a line end.
 
-A CSV file may have semicolons or tabs instead of commas, and then decimal commas, as spreadsheets write it in countries
-with decimal commas.
+A CSV file may have semicolons or tabs instead of commas. With semicolons it may have decimal commas, as spreadsheets
+write it in countries with decimal commas. If one column has them, points separate thousands in the whole file.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ _QUOTE, _LF, _CR = b'"'[0], b"\n"[0], b"\r"[0]
 class DelimitedGrammar:
     """The grammar of separated cells, with the names of the columns, and of those whose numbers have decimal commas.
 
-    In cells of the latter, numbers are read as if they had decimal points.
+    In cells of the latter, and in all cells that are read as numbers if there are such columns, numbers are read as if
+    they had decimal points.
     """
 
     def __init__(self, separator: str, names: tuple[str, ...] = ()) -> None:
@@ -67,8 +68,7 @@ class DelimitedGrammar:
             if len(quotes) % 2 or not self._well_quoted(characters, quotes):
                 return None
         pa, csv = arrow(), arrow("csv")
-        numbers = {name for points in selection.points if isinstance(points, ScalarColumns) for name in points.columns}
-        numbers -= self.comma_columns
+        numbers = _number_columns(selection) if not self.comma_columns else set()
         types = {name: pa.float64() if name in numbers else pa.string() for name in selection.columns}
         try:
             table = csv.read_csv(
@@ -90,12 +90,12 @@ class DelimitedGrammar:
     def _with_decimal_points(self, table: Any, selection: Selection) -> Any:
         """Return a table with decimal points; None if points separate thousands. Raises ArrowInvalid."""
         pa, compute = arrow(), arrow("compute")
-        points = {name for points in selection.points if isinstance(points, ScalarColumns) for name in points.columns}
-        for name in self.comma_columns.intersection(selection.columns):
+        numbers = _number_columns(selection)
+        for name in numbers | self.comma_columns.intersection(selection.columns):
             column = table.column(name)
             if compute.any(compute.match_substring(column, ".")).as_py():
                 return None
-            if name in points:
+            if name in numbers:
                 column = compute.replace_substring(column, ",", ".").cast(pa.float64())
             else:
                 cells = map(_with_decimal_point, column.to_pylist())
@@ -103,17 +103,23 @@ class DelimitedGrammar:
             table = table.set_column(table.schema.get_field_index(name), name, column)
         return table
 
-    def record(self, text: str) -> Record:
+    def record(self, text: str, selection: Selection) -> Record:
         row = self.split(text)
         if len(row) != len(self.names):
             raise BadRowError(f"the row has {len(row)} cells; the header has {len(self.names)}")
         record = dict(zip(self.names, row, strict=True))
-        for name in self.comma_columns:
+        if not self.comma_columns:
+            return record
+        numbers = _number_columns(selection)
+        # Of a sample, no cell is known to be read as a number, and any may be.
+        for name in numbers | self.comma_columns if selection.columns else self.names:
             cell = _with_decimal_point(record[name])
-            if "." in cell and cell == record[name]:
+            if name in numbers and "." in cell and cell == record[name] and cells.parse_number(cell) is not None:
+                first = next(column for column in self.names if column in self.comma_columns)
+                which = "its first numbers" if name in self.comma_columns else f"the numbers of {quote(first)}"
                 raise BadRowError(
-                    f"column {quote(name)} holds {quote(cell)}, but its first numbers have decimal commas; accepted: "
-                    "decimal commas in all rows"
+                    f"column {quote(name)} holds {quote(cell)}, but {which} have decimal commas; accepted: decimal "
+                    "commas in the whole file"
                 )
             record[name] = cell
         return record
@@ -158,7 +164,8 @@ class DelimitedGrammar:
 def open_delimited(reader: TextReader, format: str) -> TextTable:
     """Open a CSV or TSV file, and read its header. A CSV file may be separated by semicolons or tabs, too."""
     name = reader.source.name
-    separator = SEPARATORS[format] if format != "csv" else _find_separator(reader.peek_lines(2))
+    head = reader.peek_lines(2)
+    separator = SEPARATORS[format] if format != "csv" else _find_separator(head)
     grammar = DelimitedGrammar(separator)
     try:
         names = [cell.strip(" \t") for cell in grammar.split(reader.first_line(grammar))]
@@ -178,9 +185,14 @@ def open_delimited(reader: TextReader, format: str) -> TextTable:
         if names.count(column) > 1:
             raise FileError(f"{name} has the column {quote(column)} twice; accepted: columns with different names")
     grammar.names = tuple(names)
-    if separator == ";":
-        grammar.comma_columns = _find_comma_columns(reader, grammar)
-    return TextTable(reader, grammar, format, dict.fromkeys(names, "cell"), cells.parse_number)
+    notes: tuple[str, ...] = ()
+    if separator == ",":
+        notes = _describe_commas(name, head[1:], grammar)
+    elif separator == ";":
+        sample = [record for _, record in reader.sample(grammar, _N_SAMPLED) if not isinstance(record, BadRowError)]
+        grammar.comma_columns = _find_comma_columns(sample, grammar.names)
+        notes = _describe_thousands(name, sample, grammar)
+    return TextTable(reader, grammar, format, dict.fromkeys(names, "cell"), cells.parse_number, notes)
 
 
 def _find_separator(lines: list[str]) -> str:
@@ -205,16 +217,54 @@ def _count_cells(separator: str, line: str) -> int:
         return 0
 
 
-def _find_comma_columns(reader: TextReader, grammar: DelimitedGrammar) -> frozenset[str]:
+def _number_columns(selection: Selection) -> set[str]:
+    """Return the columns whose cells are read as numbers."""
+    return {name for points in selection.points if isinstance(points, ScalarColumns) for name in points.columns}
+
+
+def _find_comma_columns(sample: list[Record], names: tuple[str, ...]) -> frozenset[str]:
     """Return the columns whose first numbers have decimal commas; all of their cells that are not empty are numbers."""
-    sample = [record for _, record in reader.sample(grammar, _N_SAMPLED) if not isinstance(record, BadRowError)]
     found = []
-    for name in grammar.names:
-        present = [text for record in sample if not cells.is_missing(text := record[name].strip(" \t"))]
+    for name in names:
+        present = _present_cells(sample, name)
         has_commas = any(_COMMA_NUMBER.fullmatch(text) for text in present)
         if has_commas and all(_is_comma_number(text) for text in present):
             found.append(name)
     return frozenset(found)
+
+
+def _describe_commas(name: str, first_row: list[str], grammar: DelimitedGrammar) -> tuple[str, ...]:
+    """Return a sentence about the first cell of the first row that looks like a number with a comma."""
+    try:
+        row = [cell for line in first_row for cell in grammar.split(line)]
+    except BadRowError:
+        return ()
+    for column, cell in zip(grammar.names, row, strict=False):
+        if _COMMA_NUMBER.fullmatch(cell.strip(" \t")):
+            return (
+                f"{name}: {quote(cell)} in {quote(column)} is read as text: for decimal commas, separate the columns "
+                "with semicolons; write thousands without a comma",
+            )
+    return ()
+
+
+def _describe_thousands(name: str, sample: list[Record], grammar: DelimitedGrammar) -> tuple[str, ...]:
+    """Return a sentence about the first column without decimal commas in which points separate thousands."""
+    commas = [column for column in grammar.names if column in grammar.comma_columns]
+    for column in grammar.names if commas else ():
+        present = _present_cells(sample, column)
+        thousands = [text for text in present if _THOUSANDS.fullmatch(text)]
+        if column not in commas and thousands and all(_is_comma_number(text) for text in present):
+            number = _with_decimal_point(thousands[0])
+            return (
+                f"{name}: points separate thousands, because {quote(commas[0])} has decimal commas: {thousands[0]} in "
+                f"{quote(column)} is {number}",
+            )
+    return ()
+
+
+def _present_cells(sample: list[Record], column: str) -> list[str]:
+    return [text for record in sample if not cells.is_missing(text := record[column].strip(" \t"))]
 
 
 def _is_comma_number(text: str) -> bool:

@@ -69,12 +69,18 @@ class FileStream(Generic[Chunk]):
         self._prefetch: Prefetch[ParsedRows] | None = None
         self._position = self._current_position()
         self._stopped = False
+        self.is_exhausted = False
         self._chunks = self._iterate()
 
     @property
     def position(self) -> dict[str, Any]:
         """The position after the last chunk, for ``resume=``; the end of the file when the stream is exhausted."""
         return dict(self._position)
+
+    @property
+    def number_notes(self) -> tuple[str, ...]:
+        """Sentences about numbers of the file that could also be read in another way."""
+        return self._table.number_notes
 
     @property
     def encoding_notes(self) -> tuple[str, ...]:
@@ -174,6 +180,7 @@ class FileStream(Generic[Chunk]):
                 return
             if self.total_bytes is not None:
                 self.bytes_read = self.total_bytes
+            self.is_exhausted = True
             if parts:
                 yield self._emit(parts)
             elif self._skipped is not None:

@@ -48,7 +48,7 @@ class JsonLinesGrammar:
         except pa.ArrowInvalid:
             return None
 
-    def record(self, text: str) -> Record:
+    def record(self, text: str, selection: Selection) -> Record:
         try:
             record = json.loads(text, object_pairs_hook=_object)
         except (ValueError, RecursionError) as error:

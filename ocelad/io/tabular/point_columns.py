@@ -161,12 +161,16 @@ class FilledPoints:
 
 
 def read_item_point(points: PointColumns | FilledPoints, record: Record, as_number: AsNumber) -> list[float]:
-    """Return the point of an item. If only missing numbers make it invalid, the error says how to fill them."""
+    """Return the point of an item. The error about a cell without a number says how to fill in missing numbers."""
     try:
         return points.point(record, as_number)
     except BadRowError as error:
+        fills = "missing='median' fills in the median"
         if not isinstance(points, FilledPoints) and _is_incomplete(points, record, as_number):
-            raise BadRowError(f"{error}; missing='median' fills in the median") from None
+            raise BadRowError(f"{error}; {fills}") from None
+        if str(error).endswith(_FINITE) and " is empty; " not in str(error):
+            further = "" if isinstance(points, FilledPoints) else f", and {fills}"
+            raise BadRowError(f"{error}; if it means a missing number, empty the cell{further}") from None
         raise
 
 

@@ -94,7 +94,8 @@ class Table(Protocol):
     ``unit`` is the unit in which positions are counted: "line" or "row". ``kinds`` maps each column to the kind of its
     values: "number", "text", "boolean", "list", "object", "bytes" or "other", or "cell" if only text is known.
     ``typed`` is True if the format guarantees that all values of a column have that kind. ``single_precision`` has the
-    columns whose numbers are float32. ``as_number`` converts a cell to a number.
+    columns whose numbers are float32. ``as_number`` converts a cell to a number. ``number_notes`` are sentences about
+    numbers that could also be read in another way.
     """
 
     format: str
@@ -102,6 +103,7 @@ class Table(Protocol):
     typed: bool
     kinds: dict[str, str]
     single_precision: frozenset[str]
+    number_notes: tuple[str, ...]
 
     @property
     def as_number(self) -> AsNumber: ...

@@ -33,8 +33,8 @@ class Grammar(Protocol):
     def table(self, data: bytes, selection: Selection) -> Any:
         """Return a pyarrow table, or None if it would differ from the results of ``record``."""
 
-    def record(self, text: str) -> Record:
-        """Parse one record. Raises ``BadRowError`` if it is invalid."""
+    def record(self, text: str, selection: Selection) -> Record:
+        """Parse one record, of which a selection is read. Raises ``BadRowError`` if it is invalid."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class TextBlock:
         return table if table is not None and table.num_rows == len(self.lines) else None
 
     def record(self, i: int) -> Record:
-        return self.grammar.record(self.text(i))
+        return self.grammar.record(self.text(i), self.selection)
 
     def text(self, i: int) -> str:
         data = self.data[self.starts[i] - self.offset : self.ends[i] - self.offset]
@@ -279,9 +279,16 @@ class TextTable:
     single_precision: frozenset[str] = frozenset()
 
     def __init__(
-        self, reader: TextReader, grammar: Grammar, format: str, kinds: dict[str, str], as_number: AsNumber
+        self,
+        reader: TextReader,
+        grammar: Grammar,
+        format: str,
+        kinds: dict[str, str],
+        as_number: AsNumber,
+        number_notes: tuple[str, ...] = (),
     ) -> None:
         self.reader, self.grammar, self.format, self.kinds, self.as_number = reader, grammar, format, kinds, as_number
+        self.number_notes = number_notes
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -180,9 +180,22 @@ class Comparison:
 
     @property
     def phases(self) -> tuple[str, ...]:
-        """The phases that contain evaluations, in the order of the stream."""
-        evaluated = {phase for records in self.records.values() for record in records for phase in record.phases}
-        return tuple(phase for phase in self.stream.phases if phase in evaluated)
+        """The phases that contain scores of the main measure, in the order of the stream."""
+        scored = {
+            phase
+            for records in self.records.values()
+            for record in records
+            for phase, score in zip(self.phases_of(record), record.values(self.main_measure), strict=True)
+            if score == score
+        }
+        return tuple(phase for phase in self.stream.phases if phase in scored)
+
+    def phases_of(self, record: Record, measure: str | None = None) -> list[str]:
+        """Return the phase to which each score of a measure belongs; None: the main measure.
+
+        Pairs are ranked until the next evaluation: this score belongs to the phase of most of these pairs.
+        """
+        return record.pair_phases if (measure or self.main_measure) == "ranking_error" else record.phases
 
     def curve(self, label: str, measure: str) -> tuple[list[int], Floats, Floats]:
         """Return the rounds of the evaluations, and the mean over the seeds and its standard error at each."""
@@ -244,8 +257,7 @@ class Comparison:
         """Return a measure at the evaluations of a phase, or at all; NaN for each of them if the run failed."""
         longest = max((r for records in self.records.values() for r in records), key=lambda r: len(r.rounds))
         values = _percent(record, measure) if record.failure is None else np.full(len(longest.rounds), np.nan)
-        phases = longest.pair_phases if measure == "ranking_error" else longest.phases
-        return values if phase is None else values[np.array(phases) == phase]
+        return values if phase is None else values[np.array(self.phases_of(longest, measure)) == phase]
 
     @property
     def n_segments(self) -> int:

@@ -84,7 +84,7 @@ def read_table(
         )
         with stream:
             items = _read_rows(source.name, table.unit, roles, stream, limits, table.as_number)
-            return replace(items, notes=(*table.notes, *items.notes))
+            return replace(items, notes=(*table.notes, *table.number_notes, *items.notes))
     finally:
         source.close()
 
