@@ -118,7 +118,7 @@ class ItemIds:
 
 
 def check_id_sequence(ids: Any) -> None:
-    """Refuse one text in the place of ids: its characters would be taken for ids."""
+    """Refuse one text where a sequence of ids is expected: its characters would be taken for ids."""
     if isinstance(ids, str | bytes):
         raise TypeError(f"ids is the text {ids!r}; accepted: a sequence of ids, one for each item, such as [{ids!r}]")
 
