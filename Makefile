@@ -9,7 +9,7 @@ help:
 	@echo "make demo       track the built-in drifting stream: a table and a picture"
 	@echo "make test       run the tests except the slow ones"
 	@echo "make test-slow  run the slow tests (minutes)"
-	@echo "make test-all   run all tests, the heavy ones included (half an hour)"
+	@echo "make test-all   run all tests, the heavy ones included (three quarters of an hour)"
 	@echo "make check      check format, lint, types and import layers"
 	@echo "make package    build the wheel and the source archive in dist/, and check them"
 	@echo "make mutants    make small faults and count how many the tests find (half an hour)"

@@ -157,7 +157,7 @@ BAD_POINTS = [
     ([*GOOD[:3], [0.0, -2e30]], [0, 0, 1, 1], "X holds -2e+30 at index (3, 1)"),
     ([0.0, 1.0], [0, 1], "X has shape (2,)"),
     (np.zeros((0, 2)), [], "X is empty"),
-    ([["a", "b"]] * 4, [0, 0, 1, 1], "X holds text"),
+    ([["a", "b"]] * 4, [0, 0, 1, 1], "X holds 'a' at index (0, 0)"),
     (None, [0, 1], "X is None"),
     ([[0.0], [1.0, 2.0]], [0, 1], "X is ragged"),
     (GOOD, [0, 0, 1], "labels has shape (3,)"),
@@ -176,7 +176,7 @@ BAD_PAIRS = [
     (GOOD, GOOD[::-1], [1, 1, -1], "y has 3 labels for 4 pairs"),
     (GOOD, GOOD[::-1], [1, 1, 0, -1], "y holds 0 and -1"),
     (GOOD, GOOD[::-1], [1, 1, np.nan, -1], "y holds nan at position 2"),
-    (GOOD, GOOD[::-1], ["s", "s", "d", "d"], "y holds text"),
+    (GOOD, GOOD[::-1], ["s", "s", "d", "d"], "y holds 's' at position 0"),
 ]
 
 

@@ -123,7 +123,7 @@ def test_neighbors_within_an_error_say_why_there_are_none(folder, tmp_path):
         ),
         (
             ["compare", "euclidean", "rice", "--stream", "answers.csv", *ITEMS, "--tune", "3", "--every", "100"],
-            1,
+            2,
             "less than two times --every 100; accepted: --every 37 or less, or no tuning",
         ),
     ],

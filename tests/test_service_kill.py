@@ -300,7 +300,14 @@ class ForkedServer:
         self._forked.close()
 
 
-@pytest.mark.parametrize("settings", [LINEAR, CURVED, {"method": "rice"}], ids=["linear", "curved", "rice"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param(LINEAR, id="linear"),
+        pytest.param(CURVED, id="curved", marks=pytest.mark.heavy),
+        pytest.param({"method": "rice"}, id="rice", marks=pytest.mark.heavy),
+    ],
+)
 def test_kills_on_sqlite(tmp_path, settings):
     with closing(ForkedServer(tmp_path / "data", None)) as server:
         run_under_load(tmp_path / "data", None, server.start, server.kill, server.stop, N_KILLS, settings=settings)
@@ -320,7 +327,7 @@ def test_kills_on_postgresql(tmp_path):
             server.stop()
 
 
-@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("database", ["sqlite", pytest.param("postgresql", marks=pytest.mark.heavy)])
 def test_kills_with_the_default_settings(tmp_path, database):
     """New projects learn from implied answers, too. An answer takes milliseconds then, so that the clients pause."""
     with ExitStack() as stack:
@@ -331,7 +338,7 @@ def test_kills_with_the_default_settings(tmp_path, database):
         server.stop()
 
 
-@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("database", ["sqlite", pytest.param("postgresql", marks=pytest.mark.heavy)])
 def test_kills_while_projects_leave_memory(tmp_path, database, monkeypatch):
     """Several projects under load, most of which do not fit into memory at once."""
     monkeypatch.setenv("OCELAD_SERVE_MAX_LOADED_PROJECTS", "2")
