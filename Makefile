@@ -91,6 +91,8 @@ bench: .venv/.dev
 	$(BIN)/python benchmarks/records.py --large
 	$(BIN)/python benchmarks/comparison_graph.py
 	$(BIN)/python benchmarks/fleet.py
+	$(BIN)/python benchmarks/fleet.py --keys 2000 --answers 100 --name fleet-100
+	$(BIN)/python benchmarks/fleet.py --keys 2000 --answers 100 --durable --name fleet-durable
 	$(BIN)/python benchmarks/fleet_prior.py
 	$(BIN)/python benchmarks/fleet_sizes.py
 	$(BIN)/python benchmarks/compact_form.py
