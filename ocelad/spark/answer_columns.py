@@ -240,7 +240,7 @@ def unused_name(df: DataFrame, name: str) -> str:
 
 
 def find_column(df: DataFrame, name: str) -> str | None:
-    """Return the column that Spark takes for this name: it ignores case; None: there is none."""
+    """Return the column that Spark finds by this name, without regard to case; None if it finds no column."""
     return next((other for other in df.columns if other.lower() == name.lower()), None)
 
 
